@@ -187,7 +187,13 @@ CALLS = {
     "kill": (attack("os.kill(-1, 9)"), ""),
     "parent": (attack("os.kill(os.getppid(), 9); time.sleep(1)"), ""),
     "keys": (attack("import ctypes; assert ctypes.CDLL(None).syscall(250, 0, -3, 0) < 0"), "pass"),
+    "x32": (program('printf("%ld", syscall(0x40000000 + 41, 2, 1, 0));'), "-1"),
     "network": (attack("import socket; socket.create_connection(('127.0.0.1', 22), 1)"), "Error"),
+    "comparison changed": (
+        check(KERNEL.format("y[i] = 0 * x[i];"), "np.abs = lambda *a: np.zeros(32)\n" + REFERENCE),
+        "wrong result",
+    ),
+    "process that stays": (attack("os.fork()"), "the reference fails"),
     "closed folder": (attack("os.makedirs('a/b'); os.chmod('a', 0); time.sleep(1)"), ""),
 }
 # These may pass: the kernel is right, and what else its reference does is without effect.

@@ -13,7 +13,7 @@ import math
 import re
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ import numpy as np
 
 import hostcuda
 from hostcuda import checking, stepping, units
+from hostcuda.agent import references
 from hostcuda.agent.patterns import describe_errors
 from hostcuda.api import driver as cuda
 from hostcuda.api.compiler import SourceModule
@@ -80,7 +81,6 @@ def main(folder: Path) -> None:
                 + "\n"
             )
 
-    reference = _read_reference(job.get("reference", ""))
     hostcuda.ensure_context()
     # whether initcheck sees unset variables in registers
     append_answer(filled=checking.fills_variables())
@@ -101,32 +101,18 @@ def main(folder: Path) -> None:
     if not cases:
         append_answer(example=_make_example(module, function or job["kernel"]))
     if job["what"] == "check":
-        _check_cases(cases, reference, job, append_answer)
+        expected = references.run(job.get("reference", ""), cases)
+        _check_cases(cases, expected, job, append_answer)
         append_answer(busiest=_name_busiest())
     else:
         {"step": _follow_thread, "lines": _look_at_lines}[job["what"]](cases[0], job, append_answer)
 
 
-def _read_reference(text: str) -> Callable | None:
-    """Run the Python source of a reference; return its function `reference`, or None if the source is empty."""
-    scope: dict[str, Any] = {"np": np, "numpy": np}
-    try:
-        exec(compile(text, "reference.py", "exec"), scope)
-    except (Exception, SystemExit) as error:
-        raise EngineError(f"the reference fails: {type(error).__name__}: {error}") from None
-    if text and not callable(scope.get("reference")):
-        raise EngineError(
-            "the reference defines no function named reference: write def reference(**arguments)"
-        )
-    return scope.get("reference")
-
-
 def _check_cases(
-    cases: list[_Case], reference: Callable | None, job: Mapping, append_answer: Callable
+    cases: list[_Case], expected: Sequence[Mapping], job: Mapping, append_answer: Callable
 ) -> None:
-    """Launch each case and compare it with the reference; `append_answer` writes a line per result for the parent."""
-    for case in cases:
-        expected_arrays = case.run_reference(reference) if reference else {}
+    """Launch each case and compare its arrays with the expected ones; `append_answer` writes a line per result."""
+    for case, expected_arrays in zip(cases, expected, strict=True):
         append_answer(launching=case.name)
         before = len(checking.launches())
         try:
@@ -358,48 +344,6 @@ class _Case:
         else:
             self.function(*arguments, grid=self.grid, block=self.block, shared=self.shared)
         cuda.Context.synchronize()
-
-    def run_reference(self, reference: Callable) -> dict[str, np.ndarray]:
-        """Call the reference with copies of the arguments; return a dict: parameter's name to the expected array.
-
-        A reference returns a dict, or the one array that is written, or None after it has changed
-        its copies.
-        """
-        values = {
-            name: self.arrays[name].copy() if name in self.arrays else spec
-            for name, spec in self.specs.items()
-        }
-        try:
-            result = reference(**values)
-        except (Exception, SystemExit) as error:
-            raise EngineError(
-                f"the reference fails in {self.name}: {type(error).__name__}: {error}"
-            ) from None
-        if result is None:
-            result = {name: values[name] for name in self.written}
-        elif not isinstance(result, dict):
-            if len(self.written) != 1:
-                raise EngineError(
-                    f"the kernel may write {', '.join(self.written) or 'nothing'}: the reference has to "
-                    "return a dict of arrays"
-                )
-            result = {self.written[0]: result}
-        for name, array in result.items():
-            if (
-                name not in self.parameters.keys() & self.arrays
-                or np.size(array) != self.arrays[name].size
-            ):
-                raise EngineError(
-                    f"the reference's {name} is no array of {self.name}, or has another size: it has "
-                    f"{np.size(array)} elements"
-                )
-        arrays = {name: np.array(array) for name, array in result.items()}
-        for name, array in arrays.items():
-            if array.dtype.kind not in "biuf":
-                raise EngineError(
-                    f"the reference's {name} in {self.name} has the dtype {array.dtype}: return real numbers"
-                )
-        return arrays
 
     def _read(self, name: str) -> np.ndarray:
         """Return a copy of an array on the device."""

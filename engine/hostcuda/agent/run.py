@@ -219,6 +219,8 @@ def run_job(job: Mapping, seconds: float, walled: bool) -> Run:
             "HOSTCUDA_CHECK": choose_tools(job["what"]),
             "HOSTCUDA_WARNINGS": "1" if job["program"] else "all",
             "HOSTCUDA_CHECK_OUT": str(folder / "launches"),
+            # of a reference's libraries, which may start no threads
+            **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
         }
         command = [sys.executable, "-m", "hostcuda.agent.child", str(folder)]
         if job["program"]:

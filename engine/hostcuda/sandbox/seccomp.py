@@ -19,6 +19,9 @@ import sys
 _LIBRARY = "libseccomp.so.2"
 # ENOSYS: the C library then tries what came before
 _ALLOW, _FAIL = (0x7FFF0000, 0x00050000 | errno.ENOSYS)
+_OTHER_NUMBERS = (
+    2  # its SCMP_FLTATR_ACT_BADARCH: what becomes of x32 calls, and those of 32-bit code
+)
 _MASKED_EQUAL, _EQUAL = 7, 4  # libseccomp's SCMP_CMP_MASKED_EQ and SCMP_CMP_EQ
 _NEW = 0x7E020000  # the flags by which clone makes namespaces
 _IOCTLS = (
@@ -76,6 +79,9 @@ def load() -> None:
     rules = ctypes.c_void_p(seccomp.seccomp_init(_FAIL) if seccomp else None)
     if not rules:
         raise OSError(f"{_LIBRARY} is missing or fails")
+    # by default they end their thread: a process of several hangs
+    status = seccomp.seccomp_attr_set(rules, _OTHER_NUMBERS, ctypes.c_uint32(_FAIL))
+    _require(status, "calls of other processors")
 
     def allow(name: str, *comparisons: _Comparison) -> None:
         """Add a rule that allows a system call, by its name, if its arguments pass all comparisons."""
