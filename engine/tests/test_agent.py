@@ -709,6 +709,11 @@ def test_lines_show_elements_and_steps_show_variables():
     counts = look("lines", SOURCE, "shifted", CASE)
     load = next(site for site in counts["lines"] if site["op"] == "ld")
     assert load["array"] == "x" and load["worst"]["lanes"][1] - load["worst"]["lanes"][0] == 1
+    split = "int e; sincosf(x[i], y, &y[1 + i]); y[99] = frexpf(y[0], &e) + e;"
+    results = look("lines", write_kernel(split), "k", launch(1, 1, x=[N], y=[N], n=N))["lines"]
+    assert sum(site["requests"] for site in results if site["op"] == "st") == 3, (
+        "two of the C library's function, none of them to a local variable"
+    )
     steps = look("step", SOURCE, "shifted", CASE, thread=[3, 0, 0], block=[1, 0, 0])["steps"]
     assert {"i": 67} in [step["sets"] for step in steps]
     assert any(access.startswith("ld x[68]") for step in steps for access in step["accesses"])

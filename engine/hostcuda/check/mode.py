@@ -249,7 +249,10 @@ def add_red_zones(assembly: str) -> str:
 
 # clang calls these where it copies a struct, and expects a sanitizer to have its own versions of
 # them.
-_MEMORY = re.compile(r"(?m)^(\tcallq?\t(?:\*)?)(mem(?:cpy|move|set)(?:@PLT|@GOTPCREL\(%rip\))?)$")
+# calls of the C library that write to memory
+_WRITES = re.compile(
+    r"(?m)^(\tcallq?\t(?:\*)?)((?:mem(?:cpy|move|set)|(?:frexp|modf|remquo|sincos)f?)(?:@PLT|@GOTPCREL\(%rip\))?)$"
+)
 before_link = (
     None  # called with each module's assembler text; hostcuda.untrusted raises there to refuse it
 )
@@ -280,7 +283,7 @@ def prepare(path: Path, tools: tuple[str, ...], alone: bool) -> None:
     text = path.read_text(encoding="utf-8", errors="surrogateescape")
     if before_link:
         before_link(text)
-    text = _MEMORY.sub(
+    text = _WRITES.sub(
         r"\1__tsan_\2", add_red_zones(bounds.keep_local_checks(text, path.parent, untrusted))
     )
     source = (path.parent / "kernel.cpp").read_text(errors="replace")

@@ -4,6 +4,7 @@
 // each access calls one of them with its address; the return address identifies the access in the code.
 #ifdef HOSTCUDA_CHECK
 #include "parts.h"
+#include <math.h>
 #include <string.h>
 
 #define FROM HOSTCUDA_CALLER
@@ -142,6 +143,12 @@ template <Operation operation> void copied(const void *start, size_t bytes, void
     told = {};
 }
 
+// The results of a function at addresses: those that are not local variables, which a GPU has in registers.
+template <class... T> void stored(void *from, T *...results) {
+    Range stacks;
+    ((in_stacks((uintptr_t)results, stacks) ? void() : copied<store>(results, sizeof *results, from)), ...);
+}
+
 // A thread may read until another one writes there (spins.cpp).
 void maybe_yield(void *from) {
     constexpr unsigned many = 512;                   // the lane's log is not full before
@@ -218,6 +225,15 @@ EXPORT void *__tsan_memset(void *to, int value, size_t bytes) {
     copied<store>(to, bytes, FROM);
     return memset(to, value, bytes);
 }
+// Functions of the C library with results at addresses.
+EXPORT float __tsan_frexpf(float x, int *exponent) { return stored(FROM, exponent), frexpf(x, exponent); }
+EXPORT double __tsan_frexp(double x, int *exponent) { return stored(FROM, exponent), frexp(x, exponent); }
+EXPORT float __tsan_modff(float x, float *whole) { return stored(FROM, whole), modff(x, whole); }
+EXPORT double __tsan_modf(double x, double *whole) { return stored(FROM, whole), modf(x, whole); }
+EXPORT float __tsan_remquof(float x, float y, int *quotient) { return stored(FROM, quotient), remquof(x, y, quotient); }
+EXPORT double __tsan_remquo(double x, double y, int *quotient) { return stored(FROM, quotient), remquo(x, y, quotient); }
+EXPORT void __tsan_sincosf(float x, float *sine, float *cosine) { stored(FROM, sine, cosine), sincosf(x, sine, cosine); }
+EXPORT void __tsan_sincos(double x, double *sine, double *cosine) { stored(FROM, sine, cosine), sincos(x, sine, cosine); }
 // -fsanitize=alignment: a pointer that is not aligned for its type. Called before the access. And, without an alignment,
 // -fsanitize=object-size: a pointer out of the variable that it is derived from.
 struct Mismatch {
