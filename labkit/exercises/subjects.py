@@ -89,6 +89,9 @@ class InPlaceOf:
         The seed of the inputs: `draw` sets it.
     moves : bool
         Whether outputs belong to other threads in a solution than in the starting code.
+    exponents : (int, int)
+        In the run with real numbers, maps differ by powers of two between these: 2^lowest to
+        2^highest. A sum of integers has one unit for all of them.
     """
 
     name: str
@@ -99,6 +102,7 @@ class InPlaceOf:
     also: Mapping[str, tuple[Layer, Mapping[str, object]]] = field(default_factory=dict)
     seed: str = ""
     moves: bool = False
+    exponents: tuple[int, int] = (0, 0)
     headers = ("tensor.cuh",)  # the lab's own
 
     @cached_property
@@ -179,8 +183,13 @@ class InPlaceOf:
             variant(self.name, **self.options),
             make_generator(self.seed, case.name),
         )
-        draws = (draw_large_integers,) if case.counted else (draw_integers, draw_reals)
-        return [draw(rung_variant, *case.what, random) for draw in draws]
+        if case.counted:
+            return [draw_large_integers(rung_variant, *case.what, random)]
+        integers, (x, k) = (
+            draw(rung_variant, *case.what, random) for draw in (draw_integers, draw_reals)
+        )
+        exponents = random.permutation(np.linspace(*self.exponents, len(k), dtype=int))
+        return [integers, (x, np.ldexp(k, exponents[:, None, None, None]))]
 
     def execute(
         self, source: str, case: Case, inputs: list[tuple]

@@ -1,4 +1,8 @@
-"""Exercise 08b: no float."""
+"""Exercise 08b: no float.
+
+A cheat would sum integers, in a unit that all products have: the masks of maps differ by 2^16, so the
+largest error tells it. Halves whose last bits are lost in one long sum have a larger error, too.
+"""
 
 from labkit.exercises import HIDDEN, LAYERS, SOURCE, Exercise, Goal, InPlaceOf, Mistake, counted
 from labkit.spec.layers import Layer
@@ -9,7 +13,12 @@ _ROUNDING = 2.0**-11  # the largest relative error of one rounding to half
 EXERCISE = Exercise(
     title="No float",
     subject=InPlaceOf(
-        "fp16", "b", {"layer 2": LAYERS["layer 2"]}, (*HIDDEN[::2], (_LONG, 1)), {"step": "half2"}
+        "fp16",
+        "b",
+        {"layer 2": LAYERS["layer 2"]},
+        (*HIDDEN[::2], (_LONG, 1)),
+        {"step": "half2"},
+        exponents=(-11, 5),  # masks and sums still have halves
     ),
     lines=3,
     goals=(
