@@ -287,7 +287,8 @@ class Exercise:
         How an attempt is run and judged, see `labkit.exercises.subjects`.
     goals : tuple of Goal
     lines : int or None
-        The most lines that may differ from the starting code.
+        The most lines that may differ from the starting code, each of at most
+        `labkit.ladder.source.LINE` characters.
     hints : tuple of str
         From the vaguest to the plainest: each attempt that misses the goal, or is wrong again,
         unlocks the next one. By default the paragraphs of ``hints.md`` in the folder.

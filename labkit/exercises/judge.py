@@ -28,7 +28,7 @@ from labkit.exercises.text import (
     list_slips,
 )
 from labkit.ladder.messages import Message, format_errors, format_messages, parse_messages
-from labkit.ladder.source import changed_lines
+from labkit.ladder.source import LINE, changed_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -208,10 +208,10 @@ def judge(exercise: Exercise, source: str, result: ChildResult) -> Grade:
     budget = []
     changed = changed_lines(code_lines(exercise.start), code_lines(source))
     if exercise.lines is not None and counts:
-        wanted = f"at most {exercise.lines}"
-        budget = [
-            GradeLine(changed <= exercise.lines, f"{BUDGET}: {changed}, wanted {wanted}", BUDGET)
-        ]
+        text = f"{BUDGET}: {changed}, wanted at most {exercise.lines}"
+        if changed > exercise.lines and any(len(line) > LINE for line in code_lines(source)):
+            text += f"; a line counts once per {LINE} characters"
+        budget = [GradeLine(changed <= exercise.lines, text, BUDGET)]
     lines += [*budget, *list_goal_lines(exercise, reached)]
     mistake = find_mistake(exercise, attempt, lines) if changed else ""
     return Grade(exercise, tuple(lines), reached, changed == 0, mistake)

@@ -15,6 +15,7 @@ from labkit.base.errors import LabError
 from labkit.base.paths import SERIES, cuda_src
 
 NVCC_OPTIONS = ("-std=c++17", "-O3")
+LINE = 120  # characters of the longest line that counts as one
 
 
 def module_arguments(text: str, name: Path | str, *options: str) -> dict:
@@ -88,12 +89,22 @@ def decode(data: bytes, name: Path | str) -> str:
 
 
 def changed_lines(a: list[str], b: list[str]) -> int:
-    """Return how many lines differ between two sources, given as lines: a replaced line counts once, blanks do not."""
+    """Return how many lines differ between two sources, given as lines: a replaced line counts once, blanks do not.
+
+    A line counts as the lines of `LINE` characters that its text takes.
+    """
     a, b = ([" ".join(line.split()) for line in source] for source in (a, b))
     matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
     return sum(
-        max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal"
+        max(_count_lines(a[i1:i2]), _count_lines(b[j1:j2]))
+        for tag, i1, i2, j1, j2 in matcher.get_opcodes()
+        if tag != "equal"
     )
+
+
+def _count_lines(lines: list[str]) -> int:
+    """Return how many lines of at most `LINE` characters these lines are; an empty one is one."""
+    return sum(max(1, -(-len(line) // LINE)) for line in lines)
 
 
 def find_functions(text: str) -> dict[str, tuple[int, int]]:

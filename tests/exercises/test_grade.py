@@ -536,10 +536,15 @@ def test_what_is_left_of_an_exercise_that_is_gone_is_none(tmp_path, monkeypatch)
 
 def test_only_too_many_lines_say_so_and_use_up_no_hint(tmp_path):
     long = TILING.solution.replace(SUM, "float sum;\n    sum = 0;")
-    graded = grade("04a", long, quiet=True)
-    assert graded.verdict == "goal missed"
-    assert "The goal is met, with more lines than it takes" in str(graded)
-    assert "Hint" not in str(graded)
+    in_one = TILING.solution.replace(SUM, f"float sum; {'sum = 0; ' * 25}sum = 0;")
+    for source, lines in (
+        (long, "3, wanted at most 1"),
+        (in_one, "3, wanted at most 1; a line counts once per 120"),
+    ):
+        graded = grade("04a", source, quiet=True)
+        assert graded.verdict == "goal missed" and f"changed lines: {lines}" in str(graded)
+        assert "The goal is met, with more lines than it takes" in str(graded)
+        assert "Hint" not in str(graded)
 
 
 def test_what_may_be_unset_is_judged_by_its_results():

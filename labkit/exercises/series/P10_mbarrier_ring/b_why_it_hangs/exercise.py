@@ -1,7 +1,7 @@
 """Exercise P10b: three mistakes that make a ring hang, each explained by the report of the deadlock.
 
 A cheat would write a kernel of its own, without the ring: three changed lines are too few for that,
-unless they are long, and the barriers of the block stop batches.
+however long they are, and the barriers of the block stop batches.
 One that waits for each copy at once hangs no more, and has no bytes under way.
 """
 
