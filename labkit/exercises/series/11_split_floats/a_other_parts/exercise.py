@@ -1,4 +1,7 @@
-"""Exercise 11a: other parts."""
+"""Exercise 11a: other parts.
+
+Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` says why.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Exercise 11b: small beside large."""
+"""Exercise 11b: small beside large.
+
+Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` says why.
+"""
 
 import numpy as np
 

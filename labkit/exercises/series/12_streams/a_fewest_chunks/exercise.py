@@ -1,4 +1,7 @@
-"""Exercise 12a: the fewest chunks."""
+"""Exercise 12a: the fewest chunks.
+
+Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` says why.
+"""
 
 import math
 

@@ -1,4 +1,7 @@
-"""Exercise 13a: how many pixels."""
+"""Exercise 13a: how many pixels.
+
+Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` says why.
+"""
 
 import math
 

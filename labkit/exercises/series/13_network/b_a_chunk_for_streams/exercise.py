@@ -1,4 +1,7 @@
-"""Exercise 13b: a chunk for streams."""
+"""Exercise 13b: a chunk for streams.
+
+Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` says why.
+"""
 
 import math
 

@@ -1,4 +1,7 @@
-"""Exercise 15a: an unknown kernel."""
+"""Exercise 15a: an unknown kernel.
+
+Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` says why.
+"""
 
 import math
 

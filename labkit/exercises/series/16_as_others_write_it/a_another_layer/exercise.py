@@ -1,4 +1,7 @@
-"""Exercise 16a: another layer."""
+"""Exercise 16a: another layer.
+
+Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` says why.
+"""
 
 import math
 

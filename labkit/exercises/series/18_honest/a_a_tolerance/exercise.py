@@ -1,4 +1,7 @@
-"""Exercise 18a: a tolerance."""
+"""Exercise 18a: a tolerance.
+
+Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` says why.
+"""
 
 import functools
 

@@ -1,4 +1,7 @@
-"""Exercise 18b: out of the cache."""
+"""Exercise 18b: out of the cache.
+
+Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` says why.
+"""
 
 from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
 from labkit.spec.devices import device
