@@ -1,7 +1,7 @@
 """Exercise 08b: no float.
 
-A cheat would sum integers, in a unit that all products have: the masks of maps differ by 2^16, so the
-largest error tells it. Halves whose last bits are lost in one long sum have a larger error, too.
+A cheat would sum integers, in a unit that all products have: the masks of maps differ by 2^16, so those
+of the smallest are lost. Halves whose last bits are lost in one long sum have a larger error, too.
 """
 
 from labkit.exercises import HIDDEN, LAYERS, SOURCE, Exercise, Goal, InPlaceOf, Mistake, counted
