@@ -1,6 +1,7 @@
 """Findings: what they say, and how the command ends."""
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -181,7 +182,8 @@ exec "$@"
 
 
 @pytest.mark.skipif(
-    hostcuda.engine() == "gpu", reason="PyCUDA is here, of which the test makes a copy of its own"
+    find_spec("pycuda") is not None,
+    reason="PyCUDA is here, of which the test makes a copy of its own",
 )
 @pytest.mark.parametrize("launches", [0, 2])
 def test_on_a_gpu_a_program_without_a_launch_is_told(launches, monkeypatch, tmp_path):
@@ -216,7 +218,9 @@ def test_nothing_launched_is_not_called_clean():
 def test_a_variable_without_a_value_is_a_finding_where_the_compiler_or_the_text_is_sure():
     source = (Path(__file__).parents[1] / "programs" / "without_a_value.cu").read_text()
     rows = from_warnings(warnings_about(source, no_extern_c=True), source)
-    assert [(row["kernel"], row["line"]) for row in sorted(rows, key=lambda row: row["line"])] == [
+    rows.sort(key=lambda row: row["line"])
+    # Once each: of the two sums of a kernel g++ 12 names one, g++ 13 both.
+    assert [*dict.fromkeys((row["kernel"], row["line"]) for row in rows)] == [
         ("accumulated", 4),
         ("written_out", 9),
         ("own_index", 14),
@@ -225,7 +229,6 @@ def test_a_variable_without_a_value_is_a_finding_where_the_compiler_or_the_text_
         ("squares", 53),
         ("cubes", 57),
         ("two_sums", 60),
-        ("in_turn", 75),
         ("in_turn", 75),
         ("counted", 90),
     ]
@@ -246,7 +249,7 @@ extern "C" __global__ void k(const half *x, half *y, int n) {
 }"""
     (row,) = from_warnings(warnings_about(source, no_extern_c=True), source)
     assert (row["kernel"], row["line"]) == ("k", 3)
-    assert row["message"].startswith("the variable sum.x has no value when line 5 uses it")
+    assert re.match("the variable sum.x has no value when line [45] uses it", row["message"])
 
 
 @pytest.mark.parametrize(
