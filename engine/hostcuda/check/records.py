@@ -206,6 +206,9 @@ def take() -> None:
             continue
         for note in raw.get("notes", ()):
             place = note["file"], note["line"]
+            if note["pc"]:
+                _locate(raw["module"], [note["pc"]])
+                place = _lines[raw["module"], note["pc"]][:2]
             if place not in _noted:
                 _noted.add(place)
                 record_event("note", note["message"], file=place[0], line=place[1])

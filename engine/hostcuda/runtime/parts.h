@@ -211,7 +211,9 @@ void note_bulk_reads(unsigned thread, uintptr_t address, size_t bytes, uint32_t 
 void note_bulk_write(uintptr_t address, size_t bytes);
 void mark_bulk(const char *reader);                  // the accesses from now on are those of "a bulk copy"; null: of the thread
 unsigned begin_bulk_copy();
-void note_tile(uintptr_t address, size_t bytes, unsigned swizzle);   // what tensor copies write: the bits of addresses that it changes
+// What tensor copies write; `swizzle`: the bits of addresses that it changes.
+void note_tile(uintptr_t address, size_t bytes, unsigned swizzle, const char *file, int line);
+void compare_stores(uintptr_t address, unsigned swizzle, const char *file, int line);   // what a product reads, with the stores that have written it
 void compare_tile(unsigned thread, uintptr_t address, unsigned swizzle, uint32_t pc);   // with that of a product that reads it
 void end_bulk_reads(unsigned copy, unsigned thread);
 void end_product(unsigned product, unsigned warpgroup);
@@ -266,6 +268,8 @@ void note_dependents(bool waited);                   // a thread lets those behi
 void note_call(const char *call);                    // the host of a whole program calls this function of the API
 
 // ---- records.cpp ------------------------------------------------------------------------------------------
+
+void add_note(const char *file, int line, uint32_t pc, const std::string &message);   // of what is legal, and may be a mistake
 
 struct Finding {
     const char *tool;

@@ -140,7 +140,7 @@ struct Order {
     uint32_t exchanged[most_threads / warp_size] = {};   // per warp the last epoch in which lanes have met without an order of their accesses
     std::map<unsigned, BulkTouch> bulk;              // by number
     BulkTouch next_bulk;
-    struct Tile { size_t bytes; unsigned swizzle; };
+    struct Tile { size_t bytes; unsigned swizzle; };   // the bits of addresses that it changes
     std::map<uintptr_t, Tile> tiles;                 // that tensor copies have written, by address
     unsigned bulk_begun = 0;
     size_t bulk_bytes = 0;                           // that the copies in `bulk` write to shared memory
@@ -920,8 +920,78 @@ void note_bulk_reads(unsigned thread, uintptr_t address, size_t bytes, uint32_t 
 
 void mark_bulk(const char *reader) { order.bulk_reader = reader; }
 
-void note_tile(uintptr_t address, size_t bytes, unsigned swizzle) {
+// "the swizzle of 128 bytes", by the bits of addresses that it changes.
+static std::string name_swizzle(unsigned bits) { return bits ? format("the swizzle of %u bytes", bits + 16) : "no swizzle"; }
+
+// How threads go through lines of 128 bytes. Counts pairs of near lines that a swizzle turns differently, in which the same
+// threads use the same pieces of 16 bytes: those in the same place, and those that the swizzle puts there, if only one is so.
+struct Ways {
+    unsigned plain = 0, swizzled = 0;
+};
+template <class ThreadAt> static Ways compare_lines(uintptr_t low, size_t bytes, unsigned swizzle, ThreadAt thread_at) {
+    Ways ways;
+    for (uintptr_t a = low; a + 128 <= low + bytes; a += 128)
+        for (uintptr_t b = a + 128; b + 128 <= low + bytes && b < a + 1024; b += 128) {
+            uintptr_t turn_a = a >> 3 & swizzle, turn_b = b >> 3 & swizzle;
+            bool plain = turn_a != turn_b, swizzled = plain;
+            for (uintptr_t piece = 0; piece < 128 && (plain || swizzled); piece += 16) {
+                auto same = [&](uintptr_t first, uintptr_t second) { return thread_at(first) >= 0 && thread_at(first) == thread_at(second); };
+                plain &= same(a + piece, b + piece);
+                swizzled &= same(a + (piece ^ turn_a), b + (piece ^ turn_b));
+            }
+            ways.plain += plain && !swizzled;
+            ways.swizzled += swizzled && !plain;
+        }
+    return ways;
+}
+
+static const Cell *cell_at(uintptr_t address) {
+    for (unsigned part = 0; part < order.parts; part++)
+        if (address - order.shared_low[part] < order.shared_bytes[part]) return &order.cells[part][address - order.shared_low[part]];
+    return nullptr;
+}
+
+void compare_stores(uintptr_t address, unsigned swizzle, const char *file, int line) {
     if (!running.racecheck) return;
+    auto writer = [](uintptr_t at) {
+        const Cell *cell = cell_at(at);
+        return cell && cell->write.epoch >= order.block_epoch && cell->write.thread < first_agent ? cell->write.thread : -1;
+    };
+    constexpr size_t some_lines = 16 * 128;
+    for (unsigned bits : {0x70, 0x30, 0x10}) {
+        if (swizzle && bits != swizzle) continue;
+        Ways ways = compare_lines(address / 128 * 128, some_lines, bits, writer);
+        if (swizzle ? !ways.plain || ways.swizzled : !ways.swizzled || ways.plain) continue;
+        add_note(file, line, 0, format("a wgmma reads with %s what ordinary stores have put there as for %s: the elements change places, unless they "
+                                       "were in that order before", name_swizzle(swizzle).c_str(), name_swizzle(swizzle ? 0 : bits).c_str()));
+        return;
+    }
+}
+
+// Tiles of the last block whose readers have used their places as if the copy had left them in order.
+static void compare_readers() {
+    auto reader = [](uintptr_t at) {
+        const Cell *cell = cell_at(at);
+        bool is_read = cell && cell->write.thread >= first_agent && cell->read[0].epoch >= order.block_epoch && cell->read[0].thread < first_agent;
+        return is_read ? cell->read[0].thread : -1;
+    };
+    for (const auto &[address, tile] : order.tiles) {
+        Ways ways = compare_lines(address, tile.bytes, tile.swizzle, reader);
+        if (!ways.plain || ways.swizzled) continue;
+        uintptr_t at = address;
+        while (reader(at) < 0) at += 16;
+        add_note("", 0, places.sites[cell_at(at)->read[0].site].pc,
+                 format("threads read a tile, which a tensor copy has written with %s, as if it had none: its pieces of 16 bytes are in other places, by "
+                        "bits of their addresses", name_swizzle(tile.swizzle).c_str()));
+    }
+}
+
+void note_tile(uintptr_t address, size_t bytes, unsigned swizzle, const char *file, int line) {
+    if (!running.racecheck) return;
+    if (size_t pattern = 8 * (swizzle + 16), at = address % pattern; swizzle && at)
+        add_note(file, line, 0, format("the copy's target is at byte %zu of the pattern of %s, which begins anew at each multiple of %zu bytes of shared "
+                                       "memory: what is where depends on the address, and not on the place in the tile alone",
+                                       at, name_swizzle(swizzle).c_str(), pattern));
     for (auto tile = order.tiles.begin(); tile != order.tiles.end();)
         tile = tile->first < address + bytes && address < tile->first + tile->second.bytes ? order.tiles.erase(tile) : std::next(tile);
     order.tiles[address] = {bytes, swizzle};
@@ -936,9 +1006,8 @@ void compare_tile(unsigned thread, uintptr_t address, unsigned swizzle, uint32_t
         if (at >= order.shared_bytes[part]) continue;
         const Touch &write = order.cells[part][at].write;
         if (write.epoch < order.block_epoch || write.thread < first_agent) return;   // other stores have written there since
-        auto name = [](unsigned bits) { return bits ? format("the swizzle of %u bytes", bits + 16) : std::string("no swizzle"); };
         report(findings(), "racecheck", "other swizzle", pc, thread, &write, address, 16,
-               format("a wgmma reads with %s what a tensor copy has written with %s", name(swizzle).c_str(), name(tile->second.swizzle).c_str()),
+               format("a wgmma reads with %s what a tensor copy has written with %s", name_swizzle(swizzle).c_str(), name_swizzle(tile->second.swizzle).c_str()),
                "let the descriptor (bits 62 and 63) have the swizzle of the tensor map");
     }
 }
@@ -1172,6 +1241,7 @@ void begin_races(char *dynamic_shared, char *static_end) {
 
 void end_races() {
     count_overlaps();
+    if (running.racecheck) compare_readers();
     for (const Finding &f : order.undecided)
         if (!f.look || !places.sites[f.look].looks) findings().push_back(f);
 }

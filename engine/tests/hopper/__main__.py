@@ -19,7 +19,7 @@ def main():
         found = check(mistake.program, mistake.bug)
         is_named = mistake.is_named(found)
         count += is_named
-        kinds = ", ".join(dict.fromkeys(found.table["kind"]))
+        kinds = ", ".join(dict.fromkeys([*found.table["kind"], *["note"] * bool(found.notes())]))
         row = mistake.program, mistake.bug, "yes" if is_named else "no", kinds or "nothing"
         print("|", " | ".join(map(str, row)), "|", flush=True)
     others = dict.fromkeys(ONLY_BY_RESULT, "nothing: only its result is wrong")
@@ -30,7 +30,8 @@ def main():
     right = [(program, 0) for program in chosen] + sorted(
         pair for pair in RIGHT if pair[0] in chosen
     )
-    accused = [f"{program}/{bug}" for program, bug in right if len(check(program, bug).table)]
+    found = [(f"{program}/{bug}", check(program, bug)) for program, bug in right]
+    accused = [name for name, each in found if len(each.table) or each.notes()]
     print(
         f"\n{count} of {len(named) + len(others)} mistakes are named; of {len(right)} right programs are accused:",
         *accused or ["none"],

@@ -47,9 +47,11 @@ extern "C" HOSTCUDA_API void hostcuda_barrier_counts(void *barrier);
 // Of a programmatic launch: the thread waits for the launches before it; those behind it may begin.
 extern "C" HOSTCUDA_API void hostcuda_grid_wait();
 extern "C" HOSTCUDA_API void hostcuda_grid_launch_dependents();
-// A copy of a tensor's box with this swizzle begins; a product reads an operand from there on with that one.
-extern "C" HOSTCUDA_API void hostcuda_tile_copied(const void *to, size_t bytes, unsigned swizzle);
-extern "C" HOSTCUDA_API void hostcuda_tile_used(const void *from, unsigned swizzle);
+// A copy of a tensor's box with this swizzle begins, of a box that may be outside of the tensor; a product reads an operand from
+// there on with that one.
+extern "C" HOSTCUDA_API void hostcuda_tile_copied(const void *to, size_t bytes, unsigned swizzle, const char *file, int line);
+extern "C" HOSTCUDA_API void hostcuda_box_outside(const char *what, const char *file, int line);
+extern "C" HOSTCUDA_API void hostcuda_tile_used(const void *from, unsigned swizzle, const char *file, int line);
 #else
 inline void hostcuda_barrier_made(void *) {}
 inline void hostcuda_barrier_used(void *) {}
@@ -60,8 +62,9 @@ inline void hostcuda_cluster_fence() {}
 inline void hostcuda_barrier_counts(void *) {}
 inline void hostcuda_grid_wait() {}
 inline void hostcuda_grid_launch_dependents() {}
-inline void hostcuda_tile_copied(const void *, size_t, unsigned) {}
-inline void hostcuda_tile_used(const void *, unsigned) {}
+inline void hostcuda_tile_copied(const void *, size_t, unsigned, const char *, int) {}
+inline void hostcuda_box_outside(const char *, const char *, int) {}
+inline void hostcuda_tile_used(const void *, unsigned, const char *, int) {}
 #endif
 
 // Inlined, so that what check mode is told has the line of the kernel.

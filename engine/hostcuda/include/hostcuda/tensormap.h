@@ -102,6 +102,7 @@ struct BoxPieces {
     Piece *pieces;
     unsigned count;
     size_t bytes;
+    bool is_inside;   // a part of the box is in the tensor
 };
 HOSTCUDA_UNSEEN inline BoxPieces make_pieces(const CUtensorMap &map, const int (&at)[5], unsigned rank, char *shared, bool loads, const char *what,
                                              const char *file, int line) {
@@ -111,8 +112,9 @@ HOSTCUDA_UNSEEN inline BoxPieces make_pieces(const CUtensorMap &map, const int (
         fail("%s at %s:%d: its address in shared memory is no multiple of 128 bytes, and a GPU stops there or hangs", what, file, line);
     size_t rows = (size_t)map.hostcuda_box[1] * map.hostcuda_box[2] * map.hostcuda_box[3] * map.hostcuda_box[4];
     size_t row_bytes = map.hostcuda_box[0] * map.hostcuda_element, most = rows * (map.hostcuda_swizzle ? row_bytes / 16 + 2 : 3);
-    BoxPieces made{(Piece *)__builtin_malloc(most * sizeof(Piece)), 0, rows * row_bytes};
+    BoxPieces made{(Piece *)__builtin_malloc(most * sizeof(Piece)), 0, rows * row_bytes, false};
     visit_box(map, at, shared, [&](char *in_shared, const char *in_global, size_t bytes) HOSTCUDA_UNSEEN {
+        made.is_inside |= in_global != nullptr;
         if (loads) made.pieces[made.count++] = {in_shared, in_global, bytes};
         else if (in_global) made.pieces[made.count++] = {(char *)in_global, in_shared, bytes};
     });
@@ -126,7 +128,8 @@ HOSTCUDA_INLINED void copy_box(const void *map, const int (&at)[5], unsigned ran
     if (mbarrier) hostcuda_barrier_counts(mbarrier);
     hostcuda_bulk_reads(box.pieces, box.count, "a bulk copy");
     unsigned watched = hostcuda_bulk_writes(box.pieces, box.count, combine != nullptr);
-    if (mbarrier) hostcuda_tile_copied(shared, box.bytes, ((const CUtensorMap *)map)->hostcuda_swizzle);
+    if (mbarrier) hostcuda_tile_copied(shared, box.bytes, ((const CUtensorMap *)map)->hostcuda_swizzle, file, line);
+    if (!box.is_inside) hostcuda_box_outside(what, file, line);
     begin_bulk(box.pieces, box.count, mbarrier, combine, watched, false, what, file, line);
     __builtin_free(box.pieces);
 }

@@ -125,7 +125,7 @@ template <class Slot> HOSTCUDA_UNSEEN inline unsigned watch_product(const Slot &
     for (bool of_a : {true, false}) {
         if (of_a && first.has_registers) continue;
         Operand operand(of_a ? first.a_descriptor : first.b_descriptor, false);
-        hostcuda_tile_used(operand.piece(of_a ? first_row : 0, 0), operand.swizzle);
+        hostcuda_tile_used(operand.piece(of_a ? first_row : 0, 0), operand.swizzle, first.site.file, first.site.line);
     }
     return hostcuda_bulk_writes(nullptr, 0, false);
 #else
