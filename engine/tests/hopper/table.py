@@ -47,6 +47,7 @@ def write_page() -> str:
     rows = {(row["program"], row["bug"]): row for row in results["rows"]}
     stale = [name for name, kept in results["sources"].items() if digest(name) != kept]
     kinds = {(each.program, each.bug): each.kind for each in MISTAKES}
+    noted = [*kinds.values()].count("note")
     others = dict.fromkeys(ONLY_BY_RESULT, "wrong result") | dict.fromkeys(REFUSED, "refused")
 
     def reports_of(variant: tuple[str, int]) -> list[str]:
@@ -85,8 +86,8 @@ def write_page() -> str:
 The {len(lines)} mistakes in `tests/programs/hopper`, which each program's first lines name by these numbers. On
 {device} {summary}.
 
-- [Check mode](asynchronous.md) names line and cause of {len(kinds)} mistakes, of {[*kinds.values()].count("note")} in a note: a layout that may be
-  meant. It has no finding and no note on the {right} programs and variants without one.
+- [Check mode](asynchronous.md) names line and cause of {len(kinds)} mistakes, {noted} of them in a note: of a layout
+  that may be meant. It has no finding and no note on the {right} programs and variants without one.
 - {version} (memcheck, racecheck, synccheck) reports something at {named} mistakes that
   it does not report of the same program without one. It reports errors of {len(alarms)} of the {right}
   without a mistake. Its lines are those of the program, or of an instruction's function in
