@@ -14,6 +14,7 @@ import hostcuda
 from labkit.base import progress
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
+from labkit.ladder import variants as variants_module
 from labkit.ladder.rung import Rounding
 from labkit.ladder.variants import variant
 from labkit.measure import check as check_module
@@ -229,6 +230,15 @@ def test_a_result_that_may_be_right_by_luck_has_the_compilers_warning_beside_it(
     assert re.search(r", but the compiler warns: line \d+: .*\bsum\b.* uninitialized", report)
 
 
+def test_a_readers_kernel_is_hardly_optimized_for_small_shapes(monkeypatch):
+    text = f"{BASELINE}// {time.time_ns()}"
+    for most in (1e9, 0):
+        monkeypatch.setattr(check_module, "_QUICK_MACS", most)
+        check(variant(1, text), [(Layer("odd", 2, 9, 12, 3, 3), 1)], quiet=True)
+        own = {module[-1] for module in variants_module._modules if module[0] == text}
+        assert own == ({True} if most else {True, False})
+
+
 def faults(x, k, state):
     from hostcuda import driver
 
@@ -360,7 +370,7 @@ def test_layers_are_given_with_or_without_a_batch_and_one_has_to_be_possible():
 
 def test_several_shapes_are_compiled_side_by_side_a_single_one_by_its_plan(monkeypatch):
     variant, ahead, other = FakeVariant(), [], Layer("other", 1, 5, 9, 2, 2)
-    monkeypatch.setattr(variant, "precompile", lambda *all_defines: ahead.append(all_defines))
+    monkeypatch.setattr(variant, "precompile", lambda *all_defines, **_: ahead.append(all_defines))
     check(variant, [ODD])
     assert ahead == []
     check(variant, [ODD, other])

@@ -25,6 +25,7 @@ from hostcuda.api.compiler import SourceModule, compile
 from hostcuda.build import modules as module_cache
 from hostcuda.build import options as nvcc_options
 from hostcuda.build.prelude import make_prelude
+from hostcuda.build.unit import make_unit
 from hostcuda.errors import EngineError
 from hostcuda.host import cache, toolchain
 from hostcuda.runtime.building import build_library
@@ -107,6 +108,19 @@ def test_options(expression, options, expected):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert value(WRITE % expression, options=options) == expected
+
+
+def test_a_kernel_that_ptxas_shall_not_optimize_takes_less_time_to_compile(monkeypatch):
+    """It has the same precompiled header, for its threads one after the other, and its warnings are kept, too."""
+    options = ["-Xptxas", "-v,-O1"]
+    assert value(WRITE % "60", options=options) == 60
+    usual, quick = make_unit("", ()), make_unit("", options)
+    assert [flag for flag in quick.flags if flag.startswith("-O")] == ["-O3", "-O1"]
+    assert quick.key != usual.key and quick.make_prelude() == usual.make_prelude()
+    wrong = f"{WRITE % 'n'} // {time.time_ns()}".replace("{ ", "{ int n; ")
+    first, run = make_unit(wrong).warnings(), toolchain.run
+    monkeypatch.setattr(toolchain, "run", lambda line, cwd: run(line * ("-E" in line), cwd))
+    assert "'n' is used uninitialized" in first and make_unit(wrong).warnings() == first
 
 
 def test_arch_keyword():

@@ -124,9 +124,9 @@ class LayerKernel:
             for kernel, call in zip(self.variant.kernels, self.variant.calls, strict=True)
         )
 
-    def module(self) -> Any:
+    def module(self, quick: bool = False) -> Any:
         """Return the compiled module, a SourceModule; it is compiled once per process: see `Variant.compile`."""
-        return self.variant.compile(self.defines)
+        return self.variant.compile(self.defines, quick)
 
     def plan(
         self,

@@ -36,12 +36,14 @@ from labkit.ladder.variants import Variant, as_variants
 from labkit.ladder.variants import variant as build_variant
 from labkit.measure import compare
 from labkit.spec.devices import device
-from labkit.spec.layers import Layer, as_layer
+from labkit.spec.layers import LENET86, Layer, as_layer
 from labkit.spec.reference import conv_float64, error_scale
 
 # g++'s warnings of a kernel whose result need not be the same the next time: "'sum' is used
 # uninitialized".
 _UNDEFINED = r"uninitialized|array bounds"
+# products in all shapes, up to which a reader's own kernel takes longer to optimize than to run
+_QUICK_MACS = 2e7
 _MUCH_MORE = 1.25  # times the waste of the rung's own kernel
 SANITIZER_S = 60  # to find the cause of a failed check
 
@@ -212,21 +214,25 @@ def check(
     if not shapes:
         first_refusal = refused[0] if refused else "none was given"
         raise LabError(f"{variant.label} takes none of the shapes; the first: {first_refusal}")
+    quick = (
+        variant.own
+        and sum(kernel.layer.macs(batch) for kernel, batch in shapes.values()) <= _QUICK_MACS
+    )
     # the CPU engine gives advice itself
     advice = "if it does not end, restart Python" if device().engine == "gpu" else ""
     with (
         show_progress(len(shapes), f"compiling {variant.label}", advice=advice) as progress,
-        # the compiler looks for warnings, on the first shape, meanwhile
+        # the compiler looks for warnings meanwhile
         ThreadPoolExecutor(1) as pool,
     ):
         if len(shapes) > 1:  # for a single shape, the plan compiles the kernel
             with suppress(hostcuda.driver.CompileError):  # the plan raises it again
-                variant.precompile(*(kernel.defines for kernel, _ in shapes.values()))
-        warning = pool.submit(_compiler_warning, next(iter(shapes.values()))[0])
+                variant.precompile(*(kernel.defines for kernel, _ in shapes.values()), quick=quick)
+        warning = pool.submit(_compiler_warning, variant, [kernel for kernel, _ in shapes.values()])
         # With its place in the seed, a shape has the same random inputs whether others are refused
         # or not.
         rows = [
-            _check_shape(kernel, batch, np.random.default_rng([seed, index]), progress)
+            _check_shape(kernel, batch, np.random.default_rng([seed, index]), progress, quick)
             for index, (kernel, batch) in shapes.items()
         ]
     sanitized, slow = ((), ""), ""
@@ -276,12 +282,18 @@ def _raise_pending_fault(label: str) -> None:
         ) from fault
 
 
-def _compiler_warning(kernel: LayerKernel) -> str:
-    """Return the compiler's first warning of a variable without a value or an index outside of an array, or ""."""
-    variant = kernel.variant
+def _compiler_warning(variant: Variant, kernels: list[LayerKernel]) -> str:
+    """Return the compiler's first warning of a variable without a value or an index outside of an array, or "".
+
+    It is asked about the compile-time parameters of lenet86 if a kernel has them, which a cell's
+    warnings are about, else about those of the first one.
+    """
     if not variant.own:
         return ""
-    output = warnings_about(**variant.compiler_arguments(kernel.defines))
+    all_defines = [kernel.defines for kernel in kernels]
+    usual = variant.defines(LENET86[0])
+    defines = usual if usual in all_defines else all_defines[0]
+    output = warnings_about(**variant.compiler_arguments(defines))
     warnings = [
         one
         for one in parse_messages(output, variant.source.splitlines())
@@ -361,15 +373,25 @@ def _check_model(model: Comparable, seed: int, quiet: bool) -> ModelReport:
     return report
 
 
-def _check_shape(kernel: LayerKernel, batch: int, rng: np.random.Generator, progress: tqdm) -> dict:
+def _plan(kernel: LayerKernel, batch: int, quick: bool) -> Plan:
+    """Return the kernel made ready for a batch; `quick`: see `Variant.compiler_arguments`."""
+    if not quick:
+        return kernel.plan(batch)
+    return kernel.plan(batch, module=kernel.module(quick=True))
+
+
+def _check_shape(
+    kernel: LayerKernel, batch: int, rng: np.random.Generator, progress: tqdm, quick: bool
+) -> dict:
     """Check a variant on one shape; return its row of the report, a dict.
 
-    Raises CheckFailed, also for a fault. The line of `progress` says what is being done.
+    `quick`: see `Variant.compiler_arguments`. Raises CheckFailed, also for a fault. The line of
+    `progress` says what is being done.
     """
     variant, layer = kernel.variant, kernel.layer
     progress.set_description_str(f"checking {variant.label}: {layer.name}", refresh=False)
     # a kernel that does not compile is not wrong: its error is raised as it is
-    plan = kernel.plan(batch)
+    plan = _plan(kernel, batch, quick)
     try:
         with _name_stopped(f"{variant.label} on {layer}, B = {batch}"), plan:
             worst = _run_inputs(plan, rng)
@@ -444,7 +466,7 @@ def _describe_larger(variant: Variant, layer: Layer, said: str) -> str:
     if min(layer.Ho, layer.Wo) >= min(larger.Ho, larger.Wo):
         return ""
     try:
-        with variant.plan(larger, batch) as plan:
+        with _plan(variant.on(larger), batch, quick=True) as plan:
             _run_inputs(plan, np.random.default_rng(1))
     except CheckFailed as wrong:
         first, *others = str(wrong).splitlines()

@@ -132,7 +132,7 @@ class KernelCells(Magics):
         compiled = variant(which, text, **{**launch_options, **chosen_options})
         with _with_cell_lines(text, cell_text):
             defines = [*map(compiled.defines, layers)]
-            compiled.precompile(*defines)
+            compiled.precompile(*defines, quick=True)  # `check` comes next, and takes it
             # Of an exercise all layers on which it is counted; else the launch on the last of
             # LENET86, as in `show`.
             launches = [

@@ -311,7 +311,7 @@ def launch_text(which: Variant, layer: Layer = LENET86[1]) -> str:
 
 def _list_static_bytes(kernel: LayerKernel) -> list[int]:
     """Return the bytes of static shared memory of each function of a kernel, which is compiled."""
-    module = kernel.module()
+    module = kernel.module(quick=kernel.variant.own)
     return [module.get_function(name).shared_size_bytes for name in kernel.variant.kernels]
 
 

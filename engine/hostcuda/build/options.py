@@ -26,6 +26,7 @@ class Options:
     flush: bool = False  # subnormal numbers are zeros
     fuse: bool = True  # multiplications and additions are fused
     debug: bool = False
+    quick: bool = False  # compile in less time what then runs longer
     openmp: bool = False
     arch: str | None = None  # the GPU, for ``__CUDA_ARCH__``
 
@@ -50,6 +51,7 @@ class Options:
         ]
         if not checked:
             flags += ["-O1", "-g"] if self.debug else ["-O3"]
+            flags += ["-O1"] if self.quick else []
         if self.fast_math:  # as -ffast-math, but with NaN and infinity
             flags += [
                 "-fassociative-math",
@@ -63,8 +65,6 @@ class Options:
 
 
 _IGNORED_VALUES = {  # options that are ignored with their value
-    "-Xptxas",
-    "--ptxas-options",
     "-Xlinker",
     "--linker-options",
     "-Xnvlink",
@@ -131,6 +131,11 @@ def _read_compiler_options(options: Options, value: str) -> None:
     options.wrap |= "-fwrapv" in value.split(",")
 
 
+def _read_ptxas_options(options: Options, value: str) -> None:
+    """Set what options for ptxas ask for: kernels that are hardly optimized."""
+    options.quick |= not {"-O0", "-O1"}.isdisjoint(value.split(","))
+
+
 # What an option with a value does to the `Options`. The value follows "=", or is the next word.
 _WITH_VALUE: dict[str, Callable[[Options, str], None]] = {
     name: apply
@@ -157,6 +162,7 @@ _WITH_VALUE: dict[str, Callable[[Options, str], None]] = {
         ),
         ("-arch --gpu-architecture", lambda options, value: setattr(options, "arch", value)),
         ("-Xcompiler --compiler-options", _read_compiler_options),
+        ("-Xptxas --ptxas-options", _read_ptxas_options),
     )
     for name in names.split()
 }

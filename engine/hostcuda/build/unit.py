@@ -59,6 +59,11 @@ _WARNINGS = (
     "-Wdiv-by-zero",
     "-Wno-attributes",  # a variable that is declared twice has the engine's twice
 )
+# the special functions of C++17: std::beta, std::cyl_bessel_j, std::hermitef
+_SPECIAL = re.compile(
+    r"\b(?:beta|(?:comp_)?ellint_[123]|expint|(?:assoc_)?(?:laguerre|legendre)|hermite|riemann_zeta"
+    r"|cyl_(?:bessel_[ijk]|neumann)|sph_(?:bessel|legendre|neumann))[fl]?\b"
+)
 _DOUBTS = ("-Wunused-parameter", "-Wconversion")  # for a kernel with wrong results
 # One of these warnings, with the lines that belong to it; wrong for `t` in ``cudaError_t error =
 # cudaCreate(&t)``.
@@ -154,10 +159,14 @@ class Unit:
 
     @property
     def prelude_flags(self) -> list[str]:
-        """The flags of the precompiled header: g++ takes it with and without those that depend on the source."""
+        """The flags of the precompiled header: g++ takes it with and without those that depend on the source.
+
+        And with any optimization.
+        """
         if toolchain.is_clang(self.command):
             return self.flags
-        return [flag for flag in self.flags if flag not in checkmode.OF_SOURCES]
+        flags = replace(self, options=replace(self.options, quick=False)).flags
+        return [flag for flag in flags if flag not in checkmode.OF_SOURCES]
 
     def make_prelude(self, *name: str) -> str:
         """Return the path of the engine's header, precompiled for this unit; `name` is another file beside it."""
@@ -270,6 +279,7 @@ class Unit:
                 text, [(body.open + 1, body.open + 1, " HOSTCUDA_LAUNCHED ") for body in bodies]
             )
         lines = ['#include "hostcuda/host.h"'] if self.program else []
+        lines += ['#include "hostcuda/special.h"'] if self.program and _SPECIAL.search(text) else []
         lines += [f'#include "{self.make_prelude(WITHOUT_MACROS)}"']
         # The reason is registered with each kernel; the other macro has half.h choose functions for
         # loops over threads.
@@ -381,19 +391,35 @@ class Unit:
             # with deprecated overloads of cudaMemcpy, which g++ then warns of
             warns = '#include "hostcuda/host.h"\n#include "hostcuda/host_warns.h"\n' * self.program
             text = f"{warns}{replace_doubtful_sizes(text)}"
-            (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
             flags = [*(flag for flag in plain.flags if flag != "-w"), *_WARNINGS, *plain.includes]
             flags += _DOUBTS if os.environ.get("HOSTCUDA_WARNINGS") == "all" else ()
-            status, _, err = toolchain.run(
-                [*self.command, *flags, "-S", "-o", os.devnull, SKELETON], cwd=folder
-            )
-            text = "" if status else messages.tidy(err, folder, SKELETON)
+            held = (path.read_bytes() for path in sorted(folder.glob("held-*.h")))
+            command = [*self.command, *flags, "-S", "-o", os.devnull, SKELETON]
+            found = self._list_warnings(folder, text, command, cache.digest(*held))
             return _MAYBE.sub(
                 lambda match: (
                     "" if re.search(_SET_ELSEWHERE.format(match[1]), self.source) else match[0]
                 ),
-                text,
+                found,
             )
+
+    def _list_warnings(self, folder: Path, text: str, command: list[str], headers: str) -> str:
+        """Return what the compiler's `command` prints about a text in `folder`, from the cache; "" if it fails.
+
+        `headers` is a digest of the further files there.
+        """
+
+        def compile_text(path):
+            """Write the compiler's answer into the file `path`."""
+            cache.trim("warnings-*", keep=100)
+            (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
+            status, _, err = toolchain.run(command, cwd=folder)
+            path.write_text("" if status else messages.tidy(err, folder, SKELETON), "utf-8")
+
+        key = cache.digest(
+            toolchain.fingerprint(self.command), *command, headers, self.source, text
+        )
+        return cache.obtain(f"warnings-{key[:24]}", compile_text).read_text("utf-8")
 
     def prepare(self, path: Path, alone: bool) -> None:
         """Change the assembler text in the file `path` for the tools of check mode; `alone`: it is the only file."""

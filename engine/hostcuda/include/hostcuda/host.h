@@ -12,10 +12,6 @@
 #include <ctime>
 #include <string>
 #include <unistd.h>
-#if __has_include(<bits/specfun.h>)
-#define _GLIBCXX_USE_STD_SPEC_FUNCS 1
-#include <bits/specfun.h>   // std::beta and the like, which math.h leaves out
-#endif
 #include "host_types.h"
 #include "launch.h"
 #include "print.h"

@@ -109,7 +109,8 @@ template <class T> inline auto reduction_of(reductions which) -> void (*)(char *
     }
     return nullptr;
 }
-inline auto reduction_of_type(unsigned type, reductions which) -> void (*)(char *, const char *, size_t) {
+// A template, because the compiler would make all of these functions for each source otherwise.
+template <class Which> inline auto reduction_of_type(unsigned type, Which which) -> void (*)(char *, const char *, size_t) {
     switch (type) {
         case CU_TENSOR_MAP_DATA_TYPE_UINT32: return reduction_of<unsigned>(which);
         case CU_TENSOR_MAP_DATA_TYPE_INT32: return reduction_of<int>(which);
