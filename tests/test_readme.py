@@ -146,7 +146,7 @@ def test_what_is_said_of_the_libraries_is_what_was_recorded():
     )
     assert f"{counts.min()} to {counts.max()} combinations" in words
     padded = table[table["label"] == "CUTLASS FP16"]["how"].str.split().str[0]
-    assert set(padded) == {"8", "16"} and "padding halves is, on all layers" in words
+    assert set(padded) == {"8", "16"} and "For halves, padding is faster on all layers" in words
     assert best[~half & ~ours].loc[:, many].idxmin().str.match(".* TF32").all()
     assert (best[exact & ~ours].min() > best.loc["07 tuning"]).all()
     assert (best[~half & ~ours].min() > best[best.index.str.startswith("11 ")].min()).all()
