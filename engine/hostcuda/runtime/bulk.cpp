@@ -97,21 +97,6 @@ static void drop_copies(Block &b) {
     b.asynchronous.copies.clear();
 }
 
-std::string describe_partial(const Block &b, const Asynchronous::Registers *&first) {
-    const auto &registers = b.asynchronous.registers;
-    for (size_t begin = 0; begin < registers.size(); begin += warpgroup_size) {
-        auto group = registers.begin() + begin, end = group + std::min<size_t>(warpgroup_size, registers.size() - begin);
-        auto set = std::find_if(group, end, [](const auto &each) { return each.set_to; });
-        if (set == end) continue;
-        long count = std::count_if(group, end, [=](const auto &each) { return each.set_to == set->set_to; });
-        if (count == end - group) continue;
-        first = &*set;
-        return format("%ld of the %ld threads of warpgroup %zu set %u registers (%s at %s:%d), and the others do not: a whole warpgroup has to",
-                      count, end - group, begin / warpgroup_size, set->set_to, set->place.what, set->place.file, set->place.line);
-    }
-    return "";
-}
-
 void end_copies(Block &b) {
     if (b.failed) return drop_copies(b);
     for (Product &product : b.asynchronous.products)

@@ -289,7 +289,6 @@ inline bool has_copies(const Block &b) {
     return !b.asynchronous.copies.empty() || !b.asynchronous.products.empty() || !b.asynchronous.registers.empty();
 }
 void note_products(Block &);                   // check mode: this block runs, or has more of them, or fewer
-std::string describe_partial(const Block &, const Asynchronous::Registers *&);   // setmaxnreg by a part of a warpgroup: of a thread of it
 void end_copies(Block &);                      // a block ends or was left, with copies for which no thread has waited
 
 // All threads in this list wait at the same place.
@@ -351,5 +350,6 @@ void resolve_converged(Block &);               // resume all lanes at warp funct
 // The threads wait for each other at different places; `at` is one of them.
 [[noreturn]] void fail_diverged(Block &, Fiber *at, const char *how);
 void report_absent(Block &);                   // check mode: threads that have ended never reach the barrier of the others
+std::string describe_partial(const Block &, const Asynchronous::Registers *&);   // setmaxnreg by a part of a warpgroup: of a thread of it
 void note_damage(Block &);                     // the block has changed the margins of shared memory
 void note_failure(Block &, bool with_thread);  // the launch was left
