@@ -272,9 +272,9 @@ def _list_gpus() -> list[tuple[str, str]]:
         status, output = _run(
             ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
         )
-        rows = [tuple(part.strip() for part in line.split(",")) for line in output.splitlines()]
+        rows = [[part.strip() for part in line.split(",")] for line in output.splitlines()]
         if status == 0 and rows and all(len(row) == 2 for row in rows):
-            return rows
+            return [(name, version) for name, version in rows]
     return _list_gpus_by_library()
 
 
@@ -481,7 +481,7 @@ def show(report: Report, what: str = "CUDA") -> None:
             console.print(Text(f"\n{finding.what}: ", "bold").append(finding.found, "not bold"))
             console.print(Text(f"    {finding.remedy}", "cyan"), soft_wrap=True)
     console.print()
-    if report.ready:
+    if report.engine:
         name = {"gpu": "GPU", "cpu": "CPU engine"}[report.engine]
         console.print(
             Text(f"{what} runs here, on the {name}: {report.why}.", "bold green"), soft_wrap=True

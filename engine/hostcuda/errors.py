@@ -7,6 +7,7 @@ import builtins
 import linecache
 import traceback
 from collections.abc import Iterable
+from types import TracebackType
 
 
 def type_of(value: object) -> str:
@@ -17,6 +18,8 @@ def type_of(value: object) -> str:
 
 class ShortTraceback:
     """An exception whose traceback in a notebook has only the lines of cells; `%debug` still has all frames."""
+
+    __traceback__: TracebackType | None  # of the exception whose class inherits from this one, too
 
     def _render_traceback_(self) -> list[str]:
         """Return the lines that IPython, which calls this, shows: the cells' lines on the way, and the message."""

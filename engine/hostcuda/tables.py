@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hostcuda.errors import EngineError
 
@@ -52,7 +52,7 @@ def format_digits(value: float) -> str:
     return f"{value:,.{max(0, digits)}f}"
 
 
-def cell(name: str, value: object) -> str:
+def cell(name: str, value: Any) -> str:
     """Return a column's value as text: an integer in full, another number with three digits, "–" for a missing one."""
     # loads slowly, and each kernel that runs in a process of its own imports this module
     import pandas as pd

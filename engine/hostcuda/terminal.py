@@ -1,6 +1,7 @@
 """The frame of a command in a terminal: what `hostcuda` and `labkit` have in common."""
 
 import errno
+import io
 import sys
 import warnings
 from collections.abc import Callable
@@ -79,7 +80,7 @@ def run(app: Callable, name: str) -> None:
     """
     # a terminal without some of our characters gets question marks
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
         with warnings.catch_warnings():
@@ -91,7 +92,7 @@ def run(app: Callable, name: str) -> None:
         if isinstance(error, OSError) and error.errno in _PATH_ERRORS:
             # filename2 is set for a copy: the file that was written
             path = error.filename2 or error.filename
-            fail(name, f"{path}: {error.strerror}" if path else error.strerror)
+            fail(name, f"{path}: {error.strerror}" if path else error.strerror or str(error))
         # an exception of these: the user's program
         package = type(error).__module__.partition(".")[0]
         # an error of this program

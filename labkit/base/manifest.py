@@ -83,13 +83,15 @@ def digests(root: Path) -> dict[str, str]:
         raise LabError(
             f"cannot read {root / NAME} ({error}). {_remedy(root, root / NAME)}"
         ) from None
-    if not all(lines):
-        number = lines.index(None) + 1
-        raise LabError(
-            f"{root / NAME} is damaged: line {number} is not a digest and a file. "
-            f"{_remedy(root, root / NAME)}"
-        )
-    return {line[2]: line[1] for line in lines}
+    listed = {}
+    for number, line in enumerate(lines, 1):
+        if line is None:
+            raise LabError(
+                f"{root / NAME} is damaged: line {number} is not a digest and a file. "
+                f"{_remedy(root, root / NAME)}"
+            )
+        listed[line[2]] = line[1]
+    return listed
 
 
 def _find_root(path: Path) -> Path | None:

@@ -14,7 +14,7 @@ def is_whole(value: object, least: int = 1, most: float = math.inf) -> bool:
     A bool is not one.
     """
     return (
-        isinstance(value, Integral) and not isinstance(value, bool) and bool(least <= value <= most)
+        isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) <= most
     )
 
 

@@ -1,6 +1,7 @@
 """Tables of the lab's figures, with their units: HTML for a notebook, the same in plain text for a terminal."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -58,7 +59,7 @@ def _write_heading(name: str) -> str:
     return words
 
 
-def _write_cell(name: str, value: object) -> str:
+def _write_cell(name: str, value: Any) -> str:
     """Return a value as text; the end of its column's name, such as "_ms", chooses one of `_FORMATS`.
 
     Texts, missing values ("–") and columns with other names are formatted by

@@ -46,7 +46,7 @@ def accesses(page: Page, of: Variant | int, layer: Layer | str, line: int | None
     about = f"kernel {site.kernel}, block {site.block}, warp {site.warp}"
     page.open(
         92 + height + (30 + _ROW * len(site.following)) * bool(site.following),
-        f"Line {site.line}: a warp’s {_name(first)} takes {_count_units(first)}",
+        f"Line {site.line}: a warp’s {_name(first)} takes {_describe_units(first)}",
         style.join_parts(site.variant, layer.name, about),
     )
     page.code(12, 66, site.text, page.width - 24)
@@ -69,7 +69,7 @@ def accesses(page: Page, of: Variant | int, layer: Layer | str, line: int | None
     )
     for i, access in enumerate(site.following):
         _draw_row(page, top + 24 + _ROW * i, access)
-    next_ones = [f"{_name(access)}: {_count_units(access)}" for access in site.following]
+    next_ones = [f"{_name(access)}: {_describe_units(access)}" for access in site.following]
     page.alt += f" Next, the same warp makes there: {', '.join(next_ones)}."
 
 
@@ -78,7 +78,7 @@ def _name(access: WarpAccess) -> str:
     return f"{_VERBS[access.op]} {access.name or access.space + ' memory'}"
 
 
-def _count_units(access: WarpAccess) -> str:
+def _describe_units(access: WarpAccess) -> str:
     """Return what an access takes, in words: "4 sectors" of global memory, "2 wavefronts" of shared memory."""
     unit = {"global": "sector", "shared": "wavefront", "constant": "turn"}[access.space]
     return count(access.units, unit)
@@ -102,7 +102,10 @@ def _draw_row(page: Page, top: float, access: WarpAccess) -> None:
     left, right = 150, page.width - 118
     page.small(12, top + 13, _name(access), style.INK)
     page.small(
-        right + 14, top + 13, _count_units(access), style.AMBER if access.units > 1 else style.MUTED
+        right + 14,
+        top + 13,
+        _describe_units(access),
+        style.AMBER if access.units > 1 else style.MUTED,
     )
     turns = _find_turns(access)
     if turns is None:

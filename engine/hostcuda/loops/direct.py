@@ -41,11 +41,11 @@ _SPELT_LIKE_CALLS = {"if", "return", "sizeof"}
 
 
 def mark_loops(kernel: KernelPlan, nodes: list[Node]) -> list[Node]:
-    """Set `rendezvous` of statements with a loop; return the list of statements, without an ``if`` around its end.
+    """Set `rendezvous` of the statements that contain a loop; return the statements, with a final ``if`` opened.
 
-    `kernel` is a `KernelPlan`, `nodes` are its outer statements. Such an ``if (c) { a; b; }``
-    becomes a "guard" node, which stands for ``if (!c) return;``, and the statements a and b. Raise
-    `NeedsFibers` without a loop.
+    `nodes` are the kernel's outer statements. If the last one is ``if (c) { a; b; }`` with a loop
+    in it, it is replaced by a "guard" node, which stands for ``if (!c) return;``, and the statements
+    a and b. Raise `NeedsFibers` if there is no loop.
     """
     reader = kernel.reader
     head_words = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]))

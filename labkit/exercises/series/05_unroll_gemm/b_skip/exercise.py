@@ -15,7 +15,7 @@ _PRODUCT = counted(
 )
 
 
-def _loads(attempt):
+def _count_loads(attempt):
     """Return the shared loads per warp; 0 if nothing was counted."""
     return _PRODUCT.number(attempt.counts) if attempt.counts else 0
 
@@ -38,12 +38,12 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "Layer 1 has 400 tiles of 16 pixels, so all its pixels exist. What does not exist are the maps.",
-            lambda attempt: _loads(attempt) == 128 and "if (n < pixels)" in attempt.source,
+            lambda attempt: _count_loads(attempt) == 128 and "if (n < pixels)" in attempt.source,
         ),
         Mistake(
             "A warp too many multiplies. The maps are 0 to M - 1, and a warp has the two rows 2 i and 2 i + 1 of a "
             "tile.",
-            lambda attempt: 32 < _loads(attempt) < 128,
+            lambda attempt: 32 < _count_loads(attempt) < 128,
         ),
     ),
 )

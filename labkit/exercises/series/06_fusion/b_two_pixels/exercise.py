@@ -18,7 +18,7 @@ _PER_PRODUCT = counted(
 )
 
 
-def _loads(attempt):
+def _count_loads(attempt):
     """Return the loads per product; 0 if nothing was counted."""
     return _PER_PRODUCT.number(attempt.counts) if attempt.counts else 0
 
@@ -53,12 +53,12 @@ EXERCISE = Exercise(
         Mistake(
             "Neighbouring blocks compute the same pixels: a block has 2 * TILE of them, so the next one begins as "
             "far away.",
-            lambda attempt: _loads(attempt) > 2.5 and "blockIdx.x * TILE" in attempt.source,
+            lambda attempt: _count_loads(attempt) > 2.5 and "blockIdx.x * TILE" in attempt.source,
         ),
         Mistake(
             "Every second block has no pixel, but it still multiplies zeros: let the whole block return at its "
             "beginning.",
-            lambda attempt: _loads(attempt) > 2.5,
+            lambda attempt: _count_loads(attempt) > 2.5,
         ),
     ),
 )
