@@ -311,11 +311,6 @@ def counters_in_words():
     ours_over = labkit.recorded("H200").value("x_reference", 7, second)
     library, *_, ours = ms[first.name]
     assert 10.5 < library / ours < 11
-    alone = {"maps": 8, "block": (160, 1), "channels": 4, "unroll": second.K}
-    ready = [
-        count("stalled_not_selected", labkit.variant(7, rows=rows, **alone), second)
-        for rows in (14, 8)
-    ]
     yield (
         "07_tuning",
         f"cuDNN takes {library:.2f} ms, almost 11 times the {ours:.3f}",
@@ -327,7 +322,6 @@ def counters_in_words():
         f"{count('registers', 7, first):.0f}",
         f"{count('stalled_barrier', 7, first):.2f} cycles at a barrier, and "
         f"{count('stalled_not_selected', 7, first):.1f} ready for its turn",
-        "On average {:.2f} other warps are ready, with eight rows {:.2f}.".format(*ready),
     )
     barriers = (
         count("stalled_barrier", kernel, layer)
