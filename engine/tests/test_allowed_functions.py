@@ -17,7 +17,8 @@ ALLOWED = untrusted._IMPORTED.union(*untrusted._ASYNCHRONOUS.values())
 REFUSED = {
     "no goal counts what these copy, or of which block's memory": (
         "await_bulk commit_bulk complete_copies_at cluster_place cluster_waited cluster_window_address "
-        "of_cluster_window map_shared_to rank_of_shared shared_of_bits wait_for_cluster arrive_at_cluster"
+        "of_cluster_window map_shared_to rank_of_shared shared_of_bits wait_for_cluster arrive_at_cluster "
+        "hostcuda_box_outside"
     ),
     "no goal counts products of warpgroups": (
         "begin_product commit_products await_products note_product_fence hostcuda_tile_copied hostcuda_tile_used "
