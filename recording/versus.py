@@ -1,11 +1,10 @@
 """The fastest kernels of the ladder and the libraries, interleaved in one run, for data/versus/.
 
 Every contestant computes one of two inputs in turn. It is checked before and after; in between,
-each round times each contestant once, in random order, after the L2 cache
-was overwritten. The last of ours in half and in float take part twice: what their two times differ by is
-noise. The largest batches come first, and the file grows with each. `recording.libraries` says which
-libraries these are. One that is not installed, fails, or is wrong is left out, and the output says so; a
-wrong kernel of the ladder ends the run.
+each round times each contestant once, in random order, after the L2 cache was overwritten. The last of
+ours in half and in float take part twice: what their two times differ by is noise. The largest batches
+come first, and the file grows with each. `recording.libraries` says which libraries these are. One that
+is not installed, fails, or is wrong is left out, and the output says so; a wrong kernel of the ladder ends the run.
 """
 
 import functools
