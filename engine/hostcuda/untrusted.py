@@ -320,7 +320,7 @@ _IMPORTED = frozenset(
         "_ZN8hostcuda8gatheredEv",
         "_ZN8hostcuda14let_others_runEv",
         "_ZN8hostcuda14missing_sourceEii",
-        "_ZN8hostcuda10check_sumsEPKvmPKcS3_i",
+        "_ZN8hostcuda10check_sumsEPKvmiPKcS3_i",
         "_ZN8hostcuda14returns_withinEjj",
         # Barriers with a number. Those in a kernel's memory (cuda::barrier) would write there
         # unwatched.

@@ -1,8 +1,8 @@
 """Run the reference of a check in a process of its own.
 
-A reference is any Python. In the process that compares, it could change what compares, NumPy's
-functions among it. So it runs in a copy of that process, which hands over names, dtypes, shapes and
-bytes, and has ended before anything is launched or compared.
+A reference is any Python, and may redefine what compares, NumPy's functions among it. So it runs in
+a copy of that process, which hands over names, dtypes, shapes and bytes, and has ended before
+anything is launched or compared: what it redefines does not reach what compares.
 """
 
 from __future__ import annotations

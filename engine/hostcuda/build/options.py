@@ -51,7 +51,8 @@ class Options:
         ]
         if not checked:
             flags += ["-O1", "-g"] if self.debug else ["-O3"]
-            flags += ["-O1"] if self.quick else []
+            # The second: g++ fuses multiplications and additions only with it.
+            flags += ["-O1", "-fexpensive-optimizations"] if self.quick else []
         if self.fast_math:  # as -ffast-math, but with NaN and infinity
             flags += [
                 "-fassociative-math",

@@ -395,7 +395,10 @@ class Unit:
             flags += _DOUBTS if os.environ.get("HOSTCUDA_WARNINGS") == "all" else ()
             held = (path.read_bytes() for path in sorted(folder.glob("held-*.h")))
             command = [*self.command, *flags, "-S", "-o", os.devnull, SKELETON]
-            found = self._list_warnings(folder, text, command, cache.digest(*held))
+            try:
+                found = self._list_warnings(folder, text, command, cache.digest(*held))
+            except CompileError:
+                return ""
             return _MAYBE.sub(
                 lambda match: (
                     "" if re.search(_SET_ELSEWHERE.format(match[1]), self.source) else match[0]
@@ -404,9 +407,9 @@ class Unit:
             )
 
     def _list_warnings(self, folder: Path, text: str, command: list[str], headers: str) -> str:
-        """Return what the compiler's `command` prints about a text in `folder`, from the cache; "" if it fails.
+        """Return what the compiler's `command` prints about a text in `folder`, from the cache.
 
-        `headers` is a digest of the further files there.
+        `headers` is a digest of the further files there. Raises CompileError if it fails.
         """
 
         def compile_text(path):
@@ -414,7 +417,9 @@ class Unit:
             cache.trim("warnings-*", keep=100)
             (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
             status, _, err = toolchain.run(command, cwd=folder)
-            path.write_text("" if status else messages.tidy(err, folder, SKELETON), "utf-8")
+            if status:  # also of a compiler that was ended: nothing is kept
+                raise CompileError(err)
+            path.write_text(messages.tidy(err, folder, SKELETON), "utf-8")
 
         key = cache.digest(
             toolchain.fingerprint(self.command), *command, headers, self.source, text

@@ -317,14 +317,14 @@ EXPORT void hostcuda_tile_copied(const void *to, size_t bytes, unsigned swizzle,
     note_tile((uintptr_t)to, bytes, swizzle, file, line);
 }
 EXPORT void hostcuda_box_outside(const char *what, const char *file, int line) {
-    add_note(file, line, 0, format("%s: the whole box is outside of the tensor, so no element is copied: the first coordinate is along the "
-                                   "dimension whose elements lie side by side", what));
+    add_note(file, line, 0, format("%s: the whole box is outside of the tensor, so a load writes zeros and a store nothing. Are the coordinates in "
+                                   "order? The first is along the dimension whose elements lie side by side", what));
 }
-EXPORT void hostcuda_tile_used(const void *from, unsigned swizzle, const char *file, int line) {
+EXPORT void hostcuda_tile_used(const void *from, size_t bytes, unsigned swizzle, const char *file, int line) {
     bool together = running.together > 1;
     unsigned thread = together ? thread_together() : running.thread;
     compare_tile(thread, (uintptr_t)from, swizzle, (uint32_t)((together ? running.together : (uintptr_t)FROM) - running.module->base));
-    compare_stores((uintptr_t)from, swizzle, file, line);
+    compare_stores((uintptr_t)from, bytes, swizzle, file, line);
 }
 EXPORT void hostcuda_proxy_fence(bool shared, bool global) {
     if (running.racecheck) fence_proxies(running.thread, shared, global);

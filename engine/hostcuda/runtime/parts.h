@@ -213,7 +213,7 @@ void mark_bulk(const char *reader);                  // the accesses from now on
 unsigned begin_bulk_copy();
 // What tensor copies write; `swizzle`: the bits of addresses that it changes.
 void note_tile(uintptr_t address, size_t bytes, unsigned swizzle, const char *file, int line);
-void compare_stores(uintptr_t address, unsigned swizzle, const char *file, int line);   // what a product reads, with the stores that have written it
+void compare_stores(uintptr_t address, size_t bytes, unsigned swizzle, const char *file, int line);   // what a product reads, with the stores that have written it
 void compare_tile(unsigned thread, uintptr_t address, unsigned swizzle, uint32_t pc);   // with that of a product that reads it
 void end_bulk_reads(unsigned copy, unsigned thread);
 void end_product(unsigned product, unsigned warpgroup);

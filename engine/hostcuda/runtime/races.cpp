@@ -951,16 +951,15 @@ static const Cell *cell_at(uintptr_t address) {
     return nullptr;
 }
 
-void compare_stores(uintptr_t address, unsigned swizzle, const char *file, int line) {
+void compare_stores(uintptr_t address, size_t bytes, unsigned swizzle, const char *file, int line) {
     if (!running.racecheck) return;
     auto writer = [](uintptr_t at) {
         const Cell *cell = cell_at(at);
         return cell && cell->write.epoch >= order.block_epoch && cell->write.thread < first_agent ? cell->write.thread : -1;
     };
-    constexpr size_t some_lines = 16 * 128;
     for (unsigned bits : {0x70, 0x30, 0x10}) {
         if (swizzle && bits != swizzle) continue;
-        Ways ways = compare_lines(address / 128 * 128, some_lines, bits, writer);
+        Ways ways = compare_lines(address / 128 * 128, std::min<size_t>(bytes, 16 * 128), bits, writer);
         if (swizzle ? !ways.plain || ways.swizzled : !ways.swizzled || ways.plain) continue;
         add_note(file, line, 0, format("a wgmma reads with %s what ordinary stores have put there as for %s: the elements change places, unless they "
                                        "were in that order before", name_swizzle(swizzle).c_str(), name_swizzle(swizzle ? 0 : bits).c_str()));

@@ -283,10 +283,10 @@ void watch_unfenced_product(const char *what, const char *file, int line, Index 
 
 namespace hostcuda {
 // The registers of a product still have the pattern with which the compiler fills variables without a value (toolchain.FILL).
-EXPORT void check_sums(const void *sums, size_t bytes, const char *what, const char *file, int line) {
+EXPORT void check_sums(const void *sums, size_t bytes, int lane, const char *what, const char *file, int line) {
     auto byte = (const unsigned char *)sums;
     if (std::any_of(byte, byte + bytes, [](unsigned char each) { return each != 0xfe; })) return;
-    report_place("uninitialized variable", file, line, hostcuda_turn.thread.index,
+    report_place("uninitialized variable", file, line, index_of(running.thread / 32 * 32 + lane),
                  format("%s adds to sums that nothing has set", what),
                  "set them to zero before the first product, by fill_fragment or where they are declared", "initcheck");
 }

@@ -51,7 +51,7 @@ extern "C" HOSTCUDA_API void hostcuda_grid_launch_dependents();
 // there on with that one.
 extern "C" HOSTCUDA_API void hostcuda_tile_copied(const void *to, size_t bytes, unsigned swizzle, const char *file, int line);
 extern "C" HOSTCUDA_API void hostcuda_box_outside(const char *what, const char *file, int line);
-extern "C" HOSTCUDA_API void hostcuda_tile_used(const void *from, unsigned swizzle, const char *file, int line);
+extern "C" HOSTCUDA_API void hostcuda_tile_used(const void *from, size_t bytes, unsigned swizzle, const char *file, int line);
 #else
 inline void hostcuda_barrier_made(void *) {}
 inline void hostcuda_barrier_used(void *) {}
@@ -64,7 +64,7 @@ inline void hostcuda_grid_wait() {}
 inline void hostcuda_grid_launch_dependents() {}
 inline void hostcuda_tile_copied(const void *, size_t, unsigned, const char *, int) {}
 inline void hostcuda_box_outside(const char *, const char *, int) {}
-inline void hostcuda_tile_used(const void *, unsigned, const char *, int) {}
+inline void hostcuda_tile_used(const void *, size_t, unsigned, const char *, int) {}
 #endif
 
 // Inlined, so that what check mode is told has the line of the kernel.

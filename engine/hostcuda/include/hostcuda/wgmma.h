@@ -36,6 +36,13 @@ struct Operand {
     HOSTCUDA_UNSEEN Operand(unsigned long long descriptor, bool turned)
         : start(shared_of_bits((unsigned)descriptor << 4 & 0x3ffff)), leading(descriptor >> 16 << 4 & 0x3ffff), stride(descriptor >> 32 << 4 & 0x3ffff),
           swizzle(descriptor >> 62 == 0 ? 0 : 0x70 >> ((descriptor >> 62) - 1) & 0x70), turned(turned) {}
+    // The bytes from the first row on that surely belong to the operand, or to its tile: no gap is among them.
+    HOSTCUDA_UNSEEN size_t extent(int rows, bool is_turned) const {
+        int width = (int)(swizzle + 16);
+        if (swizzle) return !is_turned && stride == 8 * width ? rows * width : 8 * width;
+        if (leading < 128) return rows / 8 * stride;   // pieces overlap: a tile that is laid out for a swizzle
+        return rows / 8 * (stride == 128 ? 128 : stride == 256 && leading == 128 ? 256 : 0);
+    }
     // The piece with row `row`, or rows from there on if turned, and terms from `term` on, or that term.
     HOSTCUDA_UNSEEN const char *piece(int row, int term) const {
         int width = (int)(swizzle + 16);   // bytes of contiguous memory within the pattern
@@ -125,7 +132,8 @@ template <class Slot> HOSTCUDA_UNSEEN inline unsigned watch_product(const Slot &
     for (bool of_a : {true, false}) {
         if (of_a && first.has_registers) continue;
         Operand operand(of_a ? first.a_descriptor : first.b_descriptor, false);
-        hostcuda_tile_used(operand.piece(of_a ? first_row : 0, 0), operand.swizzle, first.site.file, first.site.line);
+        size_t bytes = operand.extent(of_a ? 16 : columns, of_a ? first.a_turned : first.b_turned);
+        hostcuda_tile_used(operand.piece(of_a ? first_row : 0, 0), bytes, operand.swizzle, first.site.file, first.site.line);
     }
     return hostcuda_bulk_writes(nullptr, 0, false);
 #else

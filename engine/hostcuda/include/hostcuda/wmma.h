@@ -82,11 +82,11 @@ inline void require_whole_warp(unsigned arrived, const call_site &site) {
 }
 
 #ifdef HOSTCUDA_CHECK
-HOSTCUDA_API void check_sums(const void *sums, size_t bytes, const char *what, const char *file, int line);
+HOSTCUDA_API void check_sums(const void *sums, size_t bytes, int lane, const char *what, const char *file, int line);
 // Are the sums of each lane set to which a product adds? Asked of the warp at once: a call for each thread would keep
 // the kernel's own functions from being inlined, and what they take by reference in memory.
 template <class Sums> inline void check_sums(Sums sums, const call_site &site) {
-    for (int lane = 0; lane < 32; lane++) check_sums(sums(lane), sizeof sums(lane), site.what, site.file, site.line);
+    for (int lane = 0; lane < 32; lane++) check_sums(sums(lane), sizeof sums(lane), lane, site.what, site.file, site.line);
 }
 #else
 template <class Sums> inline void check_sums(Sums, const call_site &) {}
