@@ -169,7 +169,7 @@ def compare_orders(kernel: Variant, runs: int = 200) -> list[dict]:
 
 
 def experiments(out: Folder = None) -> None:
-    """Measure what changes when one thing is varied at a time; record the table in data/experiments/."""
+    """Measure one change at a time: data/experiments/."""
     here = require_gpu("experiments are measured on a GPU")
     hostcuda.ensure_context()
     module = hostcuda.compiler.SourceModule(**module_arguments(SOURCE.read_text(), SOURCE))

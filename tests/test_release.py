@@ -97,7 +97,7 @@ def test_the_papers_figures_are_those_of_the_documents():
         in words
     )
     results = " ".join((ROOT / "docs/results.md").read_text("utf-8").split())
-    for ratio in ("3.9 to 10.4 times", "2.2 to 6.3 times"):
+    for ratio in ("3.8 to 9.2 times", "2.4 to 5.5 times"):
         assert ratio in words and ratio in results
     cited = set(re.findall(r"@(\w+)", paper))
     assert cited == set(

@@ -73,6 +73,7 @@ _LOOK = {
     "or by a shuffle.",
     "deadlock": "All threads wait: compare how many have to arrive at this barrier, and which bytes it expects, with "
     "what comes. Which thread should make the next step?",
+    "partial warpgroup": "All four warps of a warpgroup execute setmaxnreg: does a branch in front of it part them?",
     "copy that is not awaited": "The block ends while this copy is under way: who waits for it?",
     "early access": "The kernel before this one may still run: does griddepcontrol.wait stand before this access?",
     "ended block": "This block's shared memory ends with the block: what lets it wait until its neighbors are done?",

@@ -539,7 +539,7 @@ def test_only_too_many_lines_say_so_and_use_up_no_hint(tmp_path):
     in_one = TILING.solution.replace(SUM, f"float sum; {'sum = 0; ' * 25}sum = 0;")
     for source, lines in (
         (long, "3, wanted at most 1"),
-        (in_one, "3, wanted at most 1; a line counts once per 120"),
+        (in_one, "4, wanted at most 1; a line counts once per 120"),
     ):
         graded = grade("04a", source, quiet=True)
         assert graded.verdict == "goal missed" and f"changed lines: {lines}" in str(graded)
