@@ -203,11 +203,14 @@ def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays
     for run, (x, k) in enumerate(subject.inputs(case)):
         scale = error_scale(x, k)
         allowed = tolerance(start.rounding, scale, layer.terms) if run else np.zeros(1)
+        expected = conv_float64(x, k)
+        if not run:  # rounded once, to what the output can hold
+            expected = expected.astype(io).astype(np.float64)
         output = {
             "name": "y",
             "type": io.name,
             "shape": layer.y_shape(batch),
-            "expected": arrays.add(conv_float64(x, k)),
+            "expected": arrays.add(expected),
             "allowed": arrays.add(np.asarray(allowed, np.float64)),
             "inputs": [arrays.add(np.float64(array)) for array in (x, k)],
             "title": f"on {layer}, B = {batch} ({'real numbers' if run else 'integers'})",
