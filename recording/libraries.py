@@ -334,12 +334,11 @@ def list_cutlass(given: Given) -> Iterator[Contestant]:
     """
     library, layer, B, torch = _load_cutlass(), given.layer, len(given.inputs[0]), given.torch
     for mode, number in CUTLASS_MODES.items():
-        y = given.make_output(mode, "NHWC")
+        (xs, k), y = given.copy_to_gpu(mode, "NHWC"), given.make_output(mode, "NHWC")
         most = 16 // y.element_size()  # channels that a thread can load at once
         inputs = {}  # channels -> the inputs and the mask with so many, of which the last are zeros
         for channels in sorted({layer.C, math.ceil(layer.C / most) * most}):
             padding = (0, 0, 0, 0, 0, channels - layer.C)
-            xs, k = given.copy_to_gpu(mode, "NHWC")
             inputs[channels] = [
                 torch.nn.functional.pad(tensor, padding).contiguous(
                     memory_format=find_memory_format(torch, "NHWC")

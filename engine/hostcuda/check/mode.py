@@ -247,9 +247,8 @@ def add_red_zones(assembly: str) -> str:
     )
 
 
-# clang calls these where it copies a struct, and expects a sanitizer to have its own versions of
-# them.
-# calls of the C library that write to memory
+# Calls of the C library that write to memory. clang calls some where it copies a struct, and expects
+# a sanitizer to have its own versions of them.
 _WRITES = re.compile(
     r"(?m)^(\tcallq?\t(?:\*)?)((?:mem(?:cpy|move|set)|(?:frexp|modf|remquo|sincos)f?)(?:@PLT|@GOTPCREL\(%rip\))?)$"
 )

@@ -19,9 +19,8 @@ import sys
 _LIBRARY = "libseccomp.so.2"
 # ENOSYS: the C library then tries what came before
 _ALLOW, _FAIL = (0x7FFF0000, 0x00050000 | errno.ENOSYS)
-_OTHER_NUMBERS = (
-    2  # its SCMP_FLTATR_ACT_BADARCH: what becomes of x32 calls, and those of 32-bit code
-)
+# libseccomp's SCMP_FLTATR_ACT_BADARCH: what becomes of x32 calls, and those of 32-bit code
+_BAD_ARCHITECTURE = 2
 _MASKED_EQUAL, _EQUAL = 7, 4  # libseccomp's SCMP_CMP_MASKED_EQ and SCMP_CMP_EQ
 _NEW = 0x7E020000  # the flags by which clone makes namespaces
 _IOCTLS = (
@@ -80,7 +79,7 @@ def load() -> None:
     if not rules:
         raise OSError(f"{_LIBRARY} is missing or fails")
     # by default they end their thread: a process of several hangs
-    status = seccomp.seccomp_attr_set(rules, _OTHER_NUMBERS, ctypes.c_uint32(_FAIL))
+    status = seccomp.seccomp_attr_set(rules, _BAD_ARCHITECTURE, ctypes.c_uint32(_FAIL))
     _require(status, "calls of other processors")
 
     def allow(name: str, *comparisons: _Comparison) -> None:

@@ -18,7 +18,7 @@ EXERCISE = Exercise(
         {"layer 2": LAYERS["layer 2"]},
         (*HIDDEN[::2], (_LONG, 1)),
         {"step": "half2"},
-        exponents=(-11, 5),  # masks and sums still have halves
+        exponents=(-11, 5),  # masks and sums stay in the range of a half
     ),
     lines=3,
     goals=(
