@@ -20,6 +20,7 @@ MODULES = (
     "streams",
     "cudnn",
     "versus",
+    "versus_counters",
     "small",
     "network",
     "units",

@@ -66,15 +66,20 @@ def list_unrolled(rung: Rung) -> list[jobs.Job]:
     ]
 
 
-def run_ncu(command: Sequence[str], metrics: Iterable[str]) -> list[dict]:
+def run_ncu(
+    command: Sequence[str], metrics: Iterable[str], options: Sequence[str] = ()
+) -> list[dict]:
     """Return a dict per launch of a program: kernel, and ncu's counters by their metric names.
+
+    `options` are more options of ncu.
 
     ncu repeats each kernel, empties the caches and leaves the clocks alone. Raises LabError if it
     cannot profile.
     """
     with temporary.folder() as folder:
         log = folder / "ncu.csv"
-        ended = processes.run(nsight.ncu_command(command, log, metrics), {}, capture=True)
+        ncu, *rest = nsight.ncu_command(command, log, metrics)
+        ended = processes.run([ncu, *options, *rest], {}, capture=True)
         text = log.read_text() if log.is_file() else ""
     if ended.problem:
         raise LabError(f"ncu {ended.problem}: {(text + ended.output).strip()[-600:]}")

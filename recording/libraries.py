@@ -65,15 +65,25 @@ class Contestant:
     how: str = ""  # the choices that the fastest was taken from
 
 
+def _label(name: str, mode: str) -> str:
+    """Return the label of a library's contestant in a mode: "cuDNN FP32", "Triton 3×TF32"."""
+    return f"{name} {mode.upper().replace('X', '×')}"
+
+
 @dataclass
 class Given:
-    """A layer, the inputs and the mask in host memory; `spent`: seconds of the whole run by `SECONDS`' names."""
+    """A layer, the inputs and the mask in host memory.
+
+    `spent`: seconds of the whole run by `SECONDS`' names. `sizes`: label -> the sizes that it takes
+    instead of a search.
+    """
 
     torch: object
     layer: Layer
     inputs: list[np.ndarray]
     k: np.ndarray
     spent: Counter = field(default_factory=Counter)
+    sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _copies: dict = field(default_factory=dict)
 
     def copy_to_gpu(self, mode: str, layout: str) -> tuple:
@@ -127,9 +137,14 @@ class Given:
         def result(i):
             return (run(i) if y is None else y)[:CHECKED_IMAGES].float().cpu().numpy()
 
-        label = f"{name} {mode.upper().replace('X', '×')}"
         return Contestant(
-            label, layout, run, result, mode == "fp16", lambda scale: EXACT[mode] * scale, how
+            _label(name, mode),
+            layout,
+            run,
+            result,
+            mode == "fp16",
+            lambda scale: EXACT[mode] * scale,
+            how,
         )
 
     def make_fastest(
@@ -148,6 +163,9 @@ class Given:
         search begins with their first values, and takes the fastest of one axis after the other until
         none changes. Tiles that fail are left out; if all do: LabError, with why.
         """
+        label = _label(name, mode)
+        if label in self.sizes:
+            axes = [(size,) for size in self.sizes[label]]
         times, first_error, began = {}, None, time.perf_counter()
         wait = make_wait(self.torch)
         limit = SECONDS.get(name.lower(), math.inf) - self.spent[name.lower()]

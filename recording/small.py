@@ -83,7 +83,7 @@ def measure_batch(given: Given, repeat: int, libraries: bool) -> pd.DataFrame:
     torch, layer = given.torch, given.layer
     flush, _ = make_l2_flush(torch)
     with ExitStack() as stack:
-        own = list(versus._list_own(stack, layer, given.inputs, given.k))
+        own = list(versus.list_own(stack, layer, given.inputs, given.k))
         last = {kernel.half: kernel for kernel in own}.values()
         several = [*own, *(replace(kernel, label=kernel.label + AGAIN) for kernel in last)]
         several += list_cudnn(given) if libraries else []
@@ -219,7 +219,7 @@ def small(repeat: Repeat = None, only: Layers = None, dry: Dry = False, out: Fol
     torch, layers = require_torch(), choose_layers(only)
     hostcuda.ensure_context()
     jobs.compile_all(
-        jobs.make_job(kernel, layer) for kernel in versus._list_kernels() for layer in layers
+        jobs.make_job(kernel, layer) for kernel in versus.list_kernels() for layer in layers
     )
     multiprocessors, _ = devices.read_launch_limits()
     spent, tables = Counter(), []

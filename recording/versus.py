@@ -38,16 +38,16 @@ AGAIN = ", again"  # what the label of a kernel ends with when it takes part a s
 INPUTS, REPEAT, WARM_UP = 2, 50, 3
 
 
-def _list_kernels() -> list[Variant]:
+def list_kernels() -> list[Variant]:
     """Return the ladder's kernels of OURS, which take part."""
     return [variant(number, **({"step": step} if step else {})) for number, step in OURS]
 
 
-def _list_own(
+def list_own(
     stack: ExitStack, layer: Layer, inputs: list[np.ndarray], k: np.ndarray
 ) -> Iterator[Contestant]:
     """Yield the ladder's kernels as contestants, each with a plan per input that holds x and k; `stack` closes them."""
-    for kernel in _list_kernels():  # defaults of arguments bind what changes with the kernel
+    for kernel in list_kernels():  # defaults of arguments bind what changes with the kernel
         dtype, batch = kernel.io_dtype, len(inputs[0])
         plans = [stack.enter_context(kernel.plan(layer, batch)) for _ in inputs]
         for plan, x in zip(plans, inputs, strict=True):
@@ -120,7 +120,7 @@ def measure_all(given: Given, repeat: int, libraries: Sequence[str]) -> pd.DataF
     torch, layer = given.torch, given.layer
     flush, _ = make_l2_flush(torch)
     with ExitStack() as stack:
-        own = list(_list_own(stack, layer, given.inputs, given.k))
+        own = list(list_own(stack, layer, given.inputs, given.k))
         last = {kernel.half: kernel for kernel in own}.values()
         repeated = [replace(kernel, label=kernel.label + AGAIN) for kernel in last]
         contestants = [*own, *repeated, *_list_libraries(given, libraries)]
@@ -230,7 +230,7 @@ def versus(
         )
     layers, batches = choose_layers(only), sorted(batch or BATCHES)
     hostcuda.ensure_context()
-    jobs.compile_all(jobs.make_job(kernel, layer) for kernel in _list_kernels() for layer in layers)
+    jobs.compile_all(jobs.make_job(kernel, layer) for kernel in list_kernels() for layer in layers)
     names = [name for name in LIBRARIES if name not in (without or ())]
     spent, tables = Counter(), {}
     for B in reversed(batches):

@@ -145,7 +145,7 @@ def given():
 def test_a_wrong_result_of_either_input_ends_the_run(monkeypatch, given):
     monkeypatch.setattr(versus, "OURS", ((1, None), (10, None)))
     with ExitStack() as stack:
-        several = list(versus._list_own(stack, LAYER, given.inputs, given.k))
+        several = list(versus.list_own(stack, LAYER, given.inputs, given.k))
         assert [contestant.label for contestant in several] == ["01 baseline", "10 speed of light"]
         assert versus._select_correct(several, given, "before") == several
         for contestant in several:
