@@ -98,7 +98,7 @@ def count(layer: Layer) -> pd.DataFrame:
 
 
 def versus_counters(only: Layers = None, dry: Dry = False, out: Folder = None) -> None:
-    """Count with Nsight Compute what ours and others do: data/versus/counters/."""
+    """Count what ours and others do: data/versus/counters/."""
     here, start = require_gpu("counters are recorded on a GPU"), time.perf_counter()
     software = f"{here.software}, {describe_torch(require_torch())}"
     layers = choose_layers(only)

@@ -33,7 +33,7 @@ def test_every_command_explains_itself():
     for name in commands:
         assert f" {name} " in text and "data/" in text
         assert run(name, "--help").exit_code == 0
-    assert len(commands) == 26
+    assert len(commands) == 27
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def test_every_command_explains_itself():
             "experiments are measured on a GPU; the engine here is the CPU's (a processor)",
         ),
         (["versus"], "this comparison needs an NVIDIA GPU that PyCUDA and PyTorch can use"),
+        (["versus-counters"], "counters are recorded on a GPU"),
         (["small"], "small batches are measured on an NVIDIA GPU that PyCUDA and PyTorch can use"),
         (["compare-counters", "--device", "h900"], "there is no h900.csv"),
     ],
 )
 def test_refusals(arguments, said, monkeypatch):
-    monkeypatch.setattr(
-        devices, "device", lambda: SimpleNamespace(engine="cpu", name="a processor")
-    )
+    in_use, read = SimpleNamespace(engine="cpu", name="a processor"), devices.device
+    monkeypatch.setattr(devices, "device", lambda name=None: read(name) if name else in_use)
     assert said in str(run(*arguments).exception)
 
 
