@@ -129,8 +129,8 @@ def format_summary(results: Recorded) -> str:
     ]
     batch = int(results.table["batch"].max())
     caption = (
-        f"Op time for {batch:,} images on an {results.device}, and its multiple of a reference time: "
-        "[what that is, all rungs, other libraries](docs/results.md#the-ladder)."
+        f"Op time (of the kernels alone) for {batch:,} images on an {results.device}, and its multiple of a "
+        "[reference time](docs/results.md#the-ladder)."
     )
     return "\n".join([caption, "", *lines])
 
@@ -162,12 +162,14 @@ def format_network(results: Recorded) -> str:
     software = first["software"].partition("PyTorch ")[2]
     chunks = many.index.str.endswith("streams").any()
     caption = (
-        f"Images per second of lenet86's forward pass, 10,000 images, {results.device}, {first['date']}, PyTorch "
-        f"{software}. From the host: from page-locked memory, to probabilities in it; the plain network from ordinary "
-        "memory; PyTorch copies, then computes. A graph: all launches as one CUDA graph; with 100 images 50 passes."
-        + " On streams: from the host in chunks, whose copies overlap with kernels, as ours do."
+        f"Images per second (M/s: millions) of lenet86's forward pass with 10,000 images, and the time with 100. "
+        f"{results.device}, {first['date']}, PyTorch {software}.\n\n"
+        "- *From the host:* images begin in page-locked memory, and probabilities end there. The plain network has "
+        "ordinary memory. PyTorch copies, then computes.\n"
+        "- *Graph:* all launches are one CUDA graph. With 100 images it has 50 passes."
+        + "\n- *Streams:* images come from the host in chunks, and copies overlap with kernels. Ours do this, too."
         * bool(chunks)
-        + " Compiled: by torch.compile, run likewise."
+        + "\n- *Compiled:* by torch.compile, run with a graph or on streams."
         * bool(many.index.str.endswith("compiled").any())
     )
     return "\n".join([caption, "", *lines])

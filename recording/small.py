@@ -172,11 +172,14 @@ def to_markdown(table: pd.DataFrame) -> str:
         "|---|" + "---:|" * len(layers),
     ]
     lines = [
-        f"Microseconds for {BATCH} images, {first['device']}, {first['date']}, "
-        f"PyTorch{first['software'].partition('PyTorch')[2]}: a call after the L2 cache was "
-        f"overwritten · a pass of a CUDA graph of {PASSES}. Medians of {first['repeat']}, in one "
-        "interleaved run per layer; cuDNN has the faster of two layouts. The bound: an empty kernel, "
-        f"and the reference time of {blocks} images, one per multiprocessor.",
+        f"Times for {BATCH} images in microseconds, {first['device']}, {first['date']}, "
+        f"PyTorch{first['software'].partition('PyTorch')[2]}.",
+        "",
+        f"- *First number:* a call after the L2 cache was overwritten. *Second number:* a pass of a CUDA graph of "
+        f"{PASSES} passes.",
+        f"- *Run:* medians of {first['repeat']} times, in one interleaved run per layer. cuDNN has the faster of two "
+        "layouts.",
+        f"- *Bound:* the time of an empty kernel, plus the reference time of {blocks} images, one per multiprocessor.",
         "",
         *heading,
     ]
@@ -191,7 +194,8 @@ def to_markdown(table: pd.DataFrame) -> str:
     lines += [
         f"| {NOTHING} | {' | '.join(nothing)} |",
         "",
-        f"A pass of {FEW} images · of {blocks} · what {blocks} more add, in microseconds:",
+        f"Passes of a CUDA graph in microseconds. First number: {FEW} images. Second: {blocks} images. Third: what "
+        f"{blocks} more images add.",
         "",
         *heading,
     ]

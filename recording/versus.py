@@ -193,11 +193,18 @@ def to_markdown(table: pd.DataFrame) -> str:
     first, plans = table.iloc[0], table.loc[table["label"].str.startswith("cuDNN"), "how"].unique()
     lines = [
         f"Op time in milliseconds with {' · '.join(f'{batch:,}' for batch in batches)} images, {first['device']}, "
-        f"{first['date']}, PyTorch{first['software'].partition('PyTorch')[2]}. All kernels were measured in one "
-        f"interleaved run of {first['repeat']} times each, of which this is the median, and checked before and after "
-        f"it. cuDNN has the faster of two layouts and the fastest of {' or '.join(plans)}. Bold: the fastest in float "
-        "and in half. 10 and FP16 read and write halves, the others floats, which TF32 rounds."
-        + (f" The same kernel twice differs by up to {100 * noise:.1f} %." if noise else ""),
+        f"{first['date']}, PyTorch{first['software'].partition('PyTorch')[2]}.",
+        "",
+        f"- *Run:* all kernels were measured {first['repeat']} times each, interleaved in one run, and checked before "
+        "and after it. The table has the medians."
+        + (
+            f" A kernel that took part twice differs from itself by up to {100 * noise:.1f} %."
+            if noise
+            else ""
+        ),
+        f"- *cuDNN* has the faster of two layouts and the fastest of {' or '.join(plans)}.",
+        "- *Bold:* the fastest in float and in half.",
+        "- *Precision:* 10 and FP16 read and write halves, the others read and write floats. TF32 rounds the floats.",
         "",
         "| | " + " | ".join(f"{network} layer {layer}" for network, layer in layers) + " |",
         "|---|" + "---:|" * len(layers),

@@ -86,11 +86,12 @@ def write_caption(results: Recorded) -> str:
     inside = results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()
     changed = dict.fromkeys(label.partition(",")[0] for label in list_outdated(results))
     return (
-        f"Op time and op time over reference, {batch:,} images, {results.device}, {results.table['date'].min()} to "
-        f"{results.date}. {describe_references(results.device)} cuDNN FP32 is without TF32, which PyTorch allows by "
-        "default for convolutions; cuDNN TF32 is with it. Layer time is from host "
-        f"memory to host memory with the kernel of {' and '.join(inside)}, over the link's reference time: with "
-        "streams in page-locked memory, without them in ordinary memory. The steps warpgroups (`wgmma`) need compute "
+        f"Op times for {batch:,} images on an {results.device}, recorded from {results.table['date'].min()} to "
+        f"{results.date}. The factor (×) is the op time over the reference time. "
+        f"{describe_references(results.device)} cuDNN FP32 is without TF32, cuDNN TF32 is with it; PyTorch allows TF32 "
+        "by default for convolutions. Layer time is from host memory to host memory with the kernel of "
+        f"{' and '.join(inside)}. Its factor is over the reference time of the link between host and GPU. With streams "
+        "the host memory is page-locked, without them it is ordinary. The steps warpgroups (`wgmma`) need compute "
         "capability 9.0. Two measurements of the same code in a run differ by up to "
         f"{100 * results.noise(batch):.1f} %."
         + (
@@ -102,16 +103,17 @@ def write_caption(results: Recorded) -> str:
 
 
 def describe_references(name: str) -> str:
-    """Return the sentence that says which bandwidth and rates the reference times of the device `name` assume."""
+    """Return the sentences that say which bandwidth and rates the reference times of the device `name` assume."""
     rates = device(name).ceilings
     tera = {
         key: f"{rates[key] / 1e12:.3g} T"
         for key in ("reference_bandwidth", "reference_float32", "tf32_gemm", "float16_gemm")
     }
     return (
-        f"The reference time is that of the layer's bytes at {tera['reference_bandwidth']}B/s or of its products "
-        f"at {tera['reference_float32']}FLOP/s (FP32), {tera['tf32_gemm']}FLOP/s (TF32) or "
-        f"{tera['float16_gemm']}FLOP/s (FP16; of 11 three for one), whichever is longer: a yardstick, not a bound."
+        f"The reference time is the longer of two times: the layer's bytes at {tera['reference_bandwidth']}B/s, and "
+        f"its products at {tera['reference_float32']}FLOP/s (FP32), {tera['tf32_gemm']}FLOP/s (TF32) or "
+        f"{tera['float16_gemm']}FLOP/s (FP16). For 11 these are three products in FP16 in place of one. The reference "
+        "time is a yardstick, not a bound."
     )
 
 
