@@ -105,9 +105,10 @@ def main(batch):
         )
     counters, checks = ([ratio[mode] for ratio in ratios] for mode in ("counters", "checks"))
     said = (
-        f"Counting takes {min(counters):.1f} to {max(counters):.1f} times as long as running, all four checks together "
-        f"{min(checks):.0f} to {max(checks):.0f} times: rungs {RUNGS[0].number:02} to {RUNGS[-1].number:02}, both "
-        f"layers of lenet86, {batch} images, {labkit.device().name}, {datetime.date.today()}."
+        f"Counting takes {min(counters):.1f} to {max(counters):.1f} times as long as running. All four checks "
+        f"together take {min(checks):.0f} to {max(checks):.0f} times as long. This was measured with rungs "
+        f"{RUNGS[0].number:02} to {RUNGS[-1].number:02}, both layers of lenet86 and {batch} images, on "
+        f"{labkit.device().name}, {datetime.date.today()}."
     )
     print(said)
     sys.exit(max(counters) > MOST)

@@ -259,9 +259,8 @@ def measure(rounds: int) -> str:
             engine.stop()
 
     text = [
-        f"{processor.name()}, {processors} processors, {compiler_name()}, {date.today():%Y-%m-%d}; medians of {rounds} "
-        f"interleaved rounds of {BATCH} images, processor time on one worker, wall time of two against one. "
-        "These are not GPU times.",
+        f"{processor.name()}, {processors} processors, {compiler_name()}, {date.today():%Y-%m-%d}. Medians of {rounds} "
+        f"interleaved rounds of {BATCH} images. These are not GPU times.",
         "",
         "| kernel | execution mode | "
         + " | ".join(
@@ -286,9 +285,9 @@ def measure(rounds: int) -> str:
     rested, alone, queued = (1e6 * statistics.median(latencies[how, 2]) for how in LAUNCHES)
     text += [
         "",
-        f"Launch of an empty kernel: {alone:.1f} µs with its synchronization, {rested:.1f} µs after a pause, "
-        f"{queued:.1f} µs in a queue of 1000. "
-        f"The first kernel on a fresh machine compiles the engine's runtime, too: {first:.1f} s, once.",
+        f"The launch of an empty kernel takes {alone:.1f} µs with its synchronization, {rested:.1f} µs after a pause, "
+        f"and {queued:.1f} µs in a queue of 1000 launches. "
+        f"On a new machine the first kernel also compiles the engine's runtime, which takes {first:.1f} s, once.",
     ]
     if load > processors / 4:
         text += [

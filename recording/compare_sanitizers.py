@@ -98,12 +98,16 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
     bugs, kinds = load_bugs(), {bug.kind for bug in load_bugs()}
     ours, theirs = ours.set_index("kernel"), theirs.set_index("kernel")
     text = (
-        f"# Planted bugs: what the engine and compute-sanitizer find\n\n{len(bugs)} bugs of {len(kinds)} kinds, each "
-        "with its repair, in `engine/tests/check/corpus`. A bug counts as found if it is reported at its line. "
-        f"compute-sanitizer ran on {device}, {date}. Written by `python -m recording compare-sanitizers`.\n\n"
-        f"| | found | repairs with a finding | {LAB} |\n|---|---:|---:|---|\n"
+        "# Planted bugs: what the engine and compute-sanitizer find\n\n"
+        f"{len(bugs)} kernels with a planted bug were checked. They have {len(kinds)} kinds of bugs, and are in "
+        "`engine/tests/check/corpus`. Each kernel also has a repaired version. A bug counts as found if it is reported at its line. compute-sanitizer ran on "
+        f"{device}, {date}.\n\n"
+        f"| | found | repaired versions with a finding | {LAB} |\n|---|---:|---:|---|\n"
         f"| CPU engine | {_summarize(ours)} |\n| compute-sanitizer | {_summarize(theirs)} |\n\n"
-        f"The kernels of the lab are those of [counters.md](../../data/counters.md), with all four tools.\n\n"
+        "The last column: all four tools also ran on the kernels of the lab that "
+        '[counters.md](../../data/counters.md) lists. "clean" means no finding.\n\n'
+        "In the next table, **missed** means that the tool does not report the bug at its line. "
+        "`python -m recording compare-sanitizers` writes this page.\n\n"
         "| kind | kernel | tool | CPU engine | compute-sanitizer |\n|---|---|---|---|---|\n"
     )
     for bug in bugs:

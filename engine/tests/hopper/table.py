@@ -83,23 +83,30 @@ def write_page() -> str:
     version = f"compute-sanitizer {results['compute-sanitizer']}"
     text = f"""# Planted mistakes of asynchronous programs: check mode and compute-sanitizer
 
-The {len(lines)} mistakes in `tests/programs/hopper`, which each program's first lines name by these numbers. On
-{device} {summary}.
+The programs in `tests/programs/hopper` have {len(lines)} planted mistakes. The first lines of each program number its
+mistakes, and say what each one is.
 
-- [Check mode](asynchronous.md) names line and cause of {len(kinds)} mistakes, {noted} of them in a note: of a layout
-  that may be meant. It has no finding and no note on the {right} programs and variants without one.
-- {version} (memcheck, racecheck, synccheck) reports something at {named} mistakes that
-  it does not report of the same program without one. It reports errors of {len(alarms)} of the {right}
-  without a mistake. Its lines are those of the program, or of an instruction's function in
-  `instructions.h`.
+- **The GPU**, {device}: {summary}.
+- **[Check mode](asynchronous.md)** names the line and the cause of {len(kinds)} mistakes. {noted} of these are notes,
+  because the program may be meant that way. On the {right} programs and variants without a mistake it reports nothing.
+- **{version}** (memcheck, racecheck, synccheck) names {named} mistakes: it reports something
+  there that it does not report of the same program without the mistake. It also reports errors of {len(alarms)} of
+  the {right} programs and variants without a mistake. Its lines are in the program or in `instructions.h`, which
+  has a function for each instruction.
 
-In `engine/`, `python -m tests.hopper.run_on_gpu tests/hopper/nvidia-h200.json` runs all of it on a GPU, and
-`python -m tests.hopper.table` writes this page.
+"right by luck" means that each run on the GPU gave the right result, in spite of the mistake. Where the column "on the
+GPU" has two outcomes, the runs differed.
+
+To write this page again, first run all programs on a GPU, in the folder `engine`:
+`python -m tests.hopper.run_on_gpu tests/hopper/nvidia-h200.json`. Then `python -m tests.hopper.table` writes the page.
 
 | mistake | on the GPU | check mode | compute-sanitizer |
 |---|---|---|---|
 """
-    text += "\n".join(lines) + "\n\nReported of programs without a mistake:\n\n"
+    text += (
+        "\n".join(lines)
+        + "\n\ncompute-sanitizer reports these errors of programs without a mistake:\n\n"
+    )
     text += "\n".join(f"- {alarm}" for alarm in alarms) + "\n"
     if stale:
         text += f"\nNot run on the GPU with their present source: {', '.join(stale)}.\n"
