@@ -100,7 +100,8 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
     text = (
         "# Planted bugs: what the engine and compute-sanitizer find\n\n"
         f"{len(bugs)} kernels with a planted bug were checked. They have {len(kinds)} kinds of bugs, and are in "
-        "`engine/tests/check/corpus`. Each kernel also has a repaired version. A bug counts as found if it is reported at its line. compute-sanitizer ran on "
+        "`engine/tests/check/corpus`. Each kernel also has a repaired version. A bug counts as found if it is "
+        "reported at its line. compute-sanitizer ran on "
         f"{device}, {date}.\n\n"
         f"| | found | repaired versions with a finding | {LAB} |\n|---|---:|---:|---|\n"
         f"| CPU engine | {_summarize(ours)} |\n| compute-sanitizer | {_summarize(theirs)} |\n\n"
