@@ -24,7 +24,7 @@ from labkit.page import overview
 from labkit.records import store
 from labkit.records.recorded import Recorded
 from labkit.spec.devices import slug
-from recording import small, versus
+from recording import small, versus, versus_counters
 from recording.options import Folder
 from recording.readme import format_ladder, format_network, format_summary, replace_marked
 
@@ -255,5 +255,6 @@ def pictures(out: Folder = None) -> None:
         replace_marked("network", format_network(results))
         path = data_dir() / "versus" / f"{slug(results.device)}.csv"
         replace_marked("versus", versus.to_markdown(store.read_as_stored(path)))
+        replace_marked("busy", versus_counters.to_markdown(results))
         path = data_dir() / "small" / f"{slug(results.device)}.csv"
         replace_marked("small", small.to_markdown(store.read_as_stored(path)))

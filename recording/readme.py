@@ -31,6 +31,7 @@ _MODES = "engine/docs/execution.md"
 _PAGES = {
     "ladder": _RESULTS,
     "versus": _RESULTS,
+    "busy": _RESULTS,
     "small": _RESULTS,
     "network": _RESULTS,
     "engine": _PERFORMANCE,

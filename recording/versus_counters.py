@@ -17,7 +17,9 @@ import pandas as pd
 import hostcuda
 from hostcuda.metrics import COUNTED, MEASURED, RECORDED, STALLED, STALLS
 from labkit import Layer
+from labkit.base.numerals import times as format_times
 from labkit.base.paths import data_dir
+from labkit.records.recorded import Recorded
 from labkit.records.store import read_as_stored
 from labkit.spec import devices
 from recording import jobs, libraries, versus
@@ -25,12 +27,12 @@ from recording.counters import run_ncu
 from recording.gpu import describe_torch, require_gpu, require_torch
 from recording.keep import record_table, stamp
 from recording.libraries import Given
-from recording.options import Dry, Folder, Layers, choose_layers
+from recording.options import LAYERS, Dry, Folder, Layers, choose_layers
 
 BATCH = 10_000
 NAMES = ("cudnn", "triton", "cutlass")  # torch.compile chose kernels of these
-# Only what runs between the profiler's start and stop is counted, and a kernel has the name of the
-# NVTX range that it was launched in.
+# Only what runs between the profiler's start and stop is counted. The name of a kernel begins with
+# that of the NVTX range that it was launched in: "cuDNN FP16, NHWC/" and its own.
 OPTIONS = ("--profile-from-start", "off", "--nvtx", "--print-nvtx-rename", "kernel")
 METRICS = (
     *COUNTED.values(),
@@ -81,20 +83,68 @@ def launch_all(layer: Layer) -> None:
 
 
 def count(layer: Layer) -> pd.DataFrame:
-    """Return a row per kernel of each contestant: network, layer, batch, label, layout, and ncu's counters."""
+    """Return a row per kernel of each contestant: network, layer, batch, label, layout, kernel, and ncu's counters."""
     program = [sys.executable, "-m", "recording.versus_counters", layer.name]
     rows = []
     for row in run_ncu(program, METRICS, OPTIONS):
-        label, _, layout = row["kernel"].strip('"').rpartition(", ")
+        label, layout, kernel = re.fullmatch(r"(.*?), (NCHW|NHWC)/(.*)", row["kernel"]).groups()
         columns = {
             "network": layer.network,
             "layer": int(layer.name[-1]),
             "batch": BATCH,
             "label": label,
             "layout": layout,
+            "kernel": kernel,
         }
         rows.append(columns | {name: row[name] for name in METRICS if name in row})
     return pd.DataFrame(rows)
+
+
+# What the table of docs/results.md has of a kernel, in per cent of the unit's maximum.
+BUSY = {
+    "L2": "l2_busy_pct",
+    "L1 data pipe": "l1_busy_pct",
+    "tensor cores": "tensor_busy_pct",
+    "issue slots": "issue_slots_pct",
+}
+
+
+def to_markdown(results: Recorded) -> str:
+    """Return, in Markdown for docs/results.md, how busy a GPU's units are in the fastest kernel of each layer.
+
+    A row per layer and data type: the time of `Recorded.versus` over the reference time, and the
+    counters of the contestant's longest kernel.
+    """
+    columns = [
+        "kernel",
+        "over reference",
+        "device memory (TB/s)",
+        *(f"{unit} (%)" for unit in BUSY),
+    ]
+    lines = [f"| | {' | '.join(columns)} |", "|---|---|" + "---:|" * (len(columns) - 1)]
+    for dtype, products, own in (("float16", "", "10 "), ("float32", "3×FP16", "11 ")):
+        for layer in LAYERS:
+            times = results.versus(layer, BATCH)
+            best = times[times["label"].str.startswith(own)].iloc[0]
+            label = best["label"].removesuffix(versus.AGAIN)
+            counted = results.versus_counters(layer).query("label == @label")
+            row = counted.loc[counted["time_ns"].idxmax()]
+            reference_ms = layer.reference_ms(BATCH, dtype, results.device, products)
+            cells = [
+                label,
+                format_times(best["median_ms"] / reference_ms),
+                f"{row['dram_bytes'] / row['time_ns'] / 1e3:.2f}",
+                *(f"{row[counter]:.0f}" for counter in BUSY.values()),
+            ]
+            kind = "half" if dtype == "float16" else "float"
+            lines.append(f"| {layer.name}, {kind} | {' | '.join(cells)} |")
+    first = results.versus_counters(LAYERS[0]).iloc[0]
+    caption = (
+        f"The fastest kernels of 10 and 11 with {BATCH:,} images, {results.device}. The time over the reference time "
+        "is that of the run with the libraries. The other columns are counters of Nsight Compute, "
+        f"{first['date']}: how much device memory moves per second, and how much of the time a unit is busy."
+    )
+    return "\n".join([caption, "", *lines])
 
 
 def versus_counters(only: Layers = None, dry: Dry = False, out: Folder = None) -> None:

@@ -93,6 +93,7 @@ READERS = {
     "framework/nvidia-h200.csv": lambda saved: saved.framework(),
     "network/nvidia-h200.csv": lambda saved: saved.network(),
     "network/counters/nvidia-h200.csv": lambda saved: saved.network_counters(),
+    "versus/counters/nvidia-h200.csv": lambda saved: saved.versus_counters("lenet86 layer 2"),
     "training/nvidia-h200.csv": lambda saved: saved.training.launch_us,
     "published/op_times.csv": lambda saved: published.published(),
     "published/training.csv": lambda saved: published.published_training(),

@@ -22,7 +22,7 @@ from labkit.ladder.rungs import LADDER
 from labkit.ladder.source import changed_lines, code_only
 from labkit.notebooks import execute
 from labkit.page import overview
-from recording import small, versus
+from recording import small, versus, versus_counters
 from recording.readme import format_ladder, format_network, page, replace_marked
 
 pytestmark = pytest.mark.thorough("tools of the repository")
@@ -595,6 +595,30 @@ def test_counts_that_a_page_names_in_words_are_what_was_recorded():
         cells = execute.read(ROOT / "notebooks" / f"{name}.ipynb").nb.cells
         text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
         assert not [passage for passage in passages if passage not in text], name
+
+
+def test_what_limits_the_fastest_kernels_is_in_their_table():
+    """And in words. Of the second layers, barriers are the longest wait."""
+    h200, table = labkit.recorded("H200"), table_of("busy")
+    assert table == versus_counters.to_markdown(h200)
+    rows = re.findall(r"^\| (\w+ layer \d), \w+ \| (.*?) \|.*? \| ([\d.| ]*) \|$", table, re.M)
+    numbers = {layer: [] for layer in ("1", "2")}
+    for layer, label, cells in rows:
+        numbers[layer[-1]].append([float(cell) for cell in cells.split("|")])
+        counted = h200.versus_counters(layer)
+        counted = counted[(counted["label"] == label) & (counted["kernel"] == "conv")].iloc[0]
+        waits = counted[[name for name in counted.index if name.startswith("stalled_")]]
+        assert layer[-1] == "1" or waits.astype(float).idxmax() == "stalled_barrier"
+    memory, l2, l1, tensor, _ = zip(*numbers["1"], strict=True)
+    _, _, l1_second, tensor_second, _ = zip(*numbers["2"], strict=True)
+    text = words_of("busy")
+    assert max(l1 + tensor) < min(l2)
+    assert f"busiest unit, for {min(l2):.0f} to {max(l2):.0f} % of the time" in text
+    assert f"moves {min(memory):.1f} to {max(memory):.1f} TB/s; a plain copy" in text
+    copy = labkit.device("H200").measured["copy"] / 1e12
+    assert f"moves {copy:.2f} TB/s on this card" in text
+    assert f"for {min(tensor_second):.0f} to {max(tensor_second):.0f} % of the time" in text
+    assert f"pipe for {min(l1_second):.0f} to {max(l1_second):.0f} %" in text
 
 
 def test_the_networks_table_is_what_was_recorded():

@@ -528,6 +528,26 @@ class Recorded:
             .reset_index(drop=True)
         )
 
+    def versus_counters(self, layer: Layer | str) -> pd.DataFrame:
+        """Return Nsight Compute's counters of the kernels of `versus`: a row per kernel, 10,000 images.
+
+        The columns are label and layout of the contestant, kernel, and the counters by their names
+        in `counters`.
+        """
+        layer = as_layer(layer)
+        names = {metric: name for name, metric in METRICS.items()}
+        table = self._read("versus/counters", "label", "network", "layer", "layout", "kernel")
+        return (
+            store.choose(
+                table,
+                f"{self} has no counters of others' kernels",
+                network=layer.network,
+                layer=int(layer.name[-1]),
+            )
+            .rename(columns=names)
+            .reset_index(drop=True)
+        )
+
     def experiment(self, name: str) -> pd.DataFrame:
         """Return what one of the experiments of `recording.experiments` measured: "waves", "latency", "clock", "order".
 
