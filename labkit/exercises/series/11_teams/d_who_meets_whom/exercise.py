@@ -1,0 +1,83 @@
+"""Exercise 11d: who meets whom."""
+
+import numpy as np
+
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+
+_TAPS, _WIDTH = 7, 128
+_COMPUTE, _FETCH, _STORE = 4, 2, 1  # warps
+_ROWS, _BLOCKS = 20, 4
+_ON = f"{_ROWS} rows in {_BLOCKS} blocks"
+_MEETINGS = _ROWS * ((_COMPUTE + _FETCH) + (_COMPUTE + _STORE))
+# A compute warp loads the weights once, and for each row seven values of each lane; it stores one.
+_BUSIEST = _TAPS + _ROWS // _BLOCKS * (_TAPS + 1)
+
+
+def filter_rows(random: np.random.Generator, rows: int, blocks: int):
+    """Return the launch of the filter on rows of small integers, whose sums are exact."""
+    x = random.integers(-99, 100, (rows, _WIDTH + _TAPS - 1)).astype(np.float32)
+    a = random.integers(-9, 10, _TAPS).astype(np.float32)
+    y = np.lib.stride_tricks.sliding_window_view(x, _TAPS, axis=1) @ a
+    block = (32, _COMPUTE + _FETCH + _STORE)
+    return launch("filter", x, a, Output("y", y.astype(np.float32)), rows, grid=blocks, block=block)
+
+
+EXERCISE = Exercise(
+    title="Who meets whom",
+    subject=Kernels(
+        filter_rows,
+        (
+            Case("7 rows in 2 blocks", (7, 2)),
+            Case(_ON, (_ROWS, _BLOCKS), counted=True),
+        ),
+        hidden=(range(1, 12), range(1, 4)),
+    ),
+    lines=8,
+    goals=(
+        counted(
+            "named_barriers",
+            _ON,
+            what="warps that come to named barriers",
+            exactly=_MEETINGS,
+            # what passes through shared memory: the windows, and the sums
+            least={
+                "shared_load_bytes": _ROWS * _WIDTH * (_TAPS + 1) * 4,
+                "unique_bytes": 4 * _ROWS * (2 * _WIDTH + _TAPS - 1),
+            },
+            most={"busiest_warp": _BUSIEST, "two_way_warps": _BLOCKS * _COMPUTE},
+        ),
+        counted("barriers", _ON, what="barriers of the whole block", exactly=0),
+    ),
+    mistakes=(
+        Mistake(
+            "A barrier of the whole block waits for all three teams, and each team comes to another one. Let two "
+            "teams meet at barriers with numbers: barrier(n, warps).",
+            lambda attempt: "__syncthreads" in attempt.source,
+        ),
+        Mistake(
+            "Warps wait for each other for ever. The second argument is the number of warps of both teams that meet "
+            "there, and both teams come equally often: once per row.",
+            lambda attempt: "deadlock" in attempt.wrong or "divergent barrier" in attempt.findings,
+        ),
+        Mistake(
+            "A race, and no barrier at IMAGE: who says that a row is there, and that the one before is no longer "
+            "read?",
+            lambda attempt: "race" in attempt.findings and "barrier(IMAGE" not in attempt.source,
+        ),
+        Mistake(
+            "A race, and no barrier at OUTPUT: who says that the sums of a row are complete, and that those before "
+            "are stored?",
+            lambda attempt: "race" in attempt.findings and "barrier(OUTPUT" not in attempt.source,
+        ),
+        Mistake(
+            "A race: the teams meet, but at the wrong place or at too few threads. Who gives comes to the barrier "
+            "after its last store, who takes comes before its first load.",
+            lambda attempt: "race" in attempt.findings,
+        ),
+        Mistake(
+            "It works, with more meetings than two buffers need. While one is filled, the other is read: a single "
+            "barrier per row hands over both.",
+            lambda attempt: attempt.count("named_barriers", _ON) > _MEETINGS,
+        ),
+    ),
+)
