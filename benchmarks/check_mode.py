@@ -105,9 +105,9 @@ def main(batch):
         )
     counters, checks = ([ratio[mode] for ratio in ratios] for mode in ("counters", "checks"))
     said = (
-        f"Counting takes {min(counters):.1f} to {max(counters):.1f} times as long as running. All four checks "
-        f"together take {min(checks):.0f} to {max(checks):.0f} times as long. This was measured with rungs "
-        f"{RUNGS[0].number:02} to {RUNGS[-1].number:02}, both layers of lenet86 and {batch} images, on "
+        f"A kernel takes {min(counters):.1f} to {max(counters):.1f} times as long when its memory accesses are counted, "
+        f"and {min(checks):.0f} to {max(checks):.0f} times as long with all four checks together. This was measured with "
+        f"rungs {RUNGS[0].number:02} to {RUNGS[-1].number:02}, both layers of lenet86 and {batch} images, on "
         f"{labkit.device().name}, {datetime.date.today()}."
     )
     print(said)

@@ -86,7 +86,7 @@ def write_page() -> str:
 The programs in `tests/programs/hopper` have {len(lines)} planted mistakes. The first lines of each program number its
 mistakes, and say what each one is.
 
-- **The GPU**, {device}: {summary}.
+- **On the GPU**, {device}, of these mistakes {summary}.
 - **[Check mode](asynchronous.md)** names the line and the cause of {len(kinds)} mistakes. {noted} of these are notes,
   because the program may be meant that way. On the {right} programs and variants without a mistake it reports nothing.
 - **{version}** (memcheck, racecheck, synccheck) names {named} mistakes: it reports something
