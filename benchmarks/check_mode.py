@@ -105,10 +105,10 @@ def main(batch):
         )
     counters, checks = ([ratio[mode] for ratio in ratios] for mode in ("counters", "checks"))
     said = (
-        f"A kernel takes {min(counters):.1f} to {max(counters):.1f} times as long when its memory accesses are counted, "
-        f"and {min(checks):.0f} to {max(checks):.0f} times as long with all four checks together. This was measured with "
-        f"rungs {RUNGS[0].number:02} to {RUNGS[-1].number:02}, both layers of lenet86 and {batch} images, on "
-        f"{labkit.device().name}, {datetime.date.today()}."
+        f"A kernel takes {min(counters):.1f} to {max(counters):.1f} times as long when its memory accesses are "
+        f"counted, and {min(checks):.0f} to {max(checks):.0f} times as long with all four checks together. This was "
+        f"measured with rungs {RUNGS[0].number:02} to {RUNGS[-1].number:02}, both layers of lenet86 and {batch} "
+        f"images, on {labkit.device().name}, {datetime.date.today()}."
     )
     print(said)
     sys.exit(max(counters) > MOST)
