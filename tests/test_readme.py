@@ -201,7 +201,7 @@ def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
     for where, pixels, ratios in (
         ("device", "float32", "{} times as long from float images in half, and {} times in TF32"),
         ("host", "float32", "best way takes {} times as long in half, and {} times in TF32"),
-        ("host", "uint8 86x86", "From bytes of 86 × 86 its best way takes {} and {} times as long"),
+        ("host", "uint8 86x86", "takes {} times as long in half, and {} times in TF32, from bytes of 86 × 86"),
     ):
         assert ratios.format(*over(many, where, pixels)) in words
     plain = over(many, "host", "float32", "PyTorch (?:fp16|tf32)$")
@@ -776,9 +776,9 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
         (
             "FP16",
             "float16",
-            "{} ms for both: {:.1f} times as long as our whole network, in place of {:.1f}",
+            "{} ms for both layers: {:.1f} times as long as our whole network, in place of {:.1f}",
         ),
-        (" TF32", "float32", "{} ms and {:.1f} times, in place of {:.1f}"),
+        (" TF32", "float32", "{} ms: {:.1f} times as long, in place of {:.1f}"),
     ):
         libraries = best[best.index.str.match(rf"(cuDNN|Triton|CUTLASS|torch)[^×]*{mode}$")]
         layers = sum(libraries["lenet86", number, many].min() for number in (1, 2))
