@@ -113,7 +113,8 @@ def format_ladder(results: Recorded) -> str:
     lines += [f"| *layer time* {label} | {' | '.join(line)} |" for label, line in last.iterrows()]
     return "\n".join(
         [
-            f"{overview.write_caption(results)} Bold: the best of a column in FP32 and in FP16.",
+            *(f"- {note}" for note in overview.list_notes(results)),
+            "- Bold: the best of a column in FP32 and in FP16.",
             "",
             *lines,
         ]

@@ -114,7 +114,9 @@ def test_the_table_of_small_batches_is_what_was_recorded():
         assert f"{100 * others.min():.0f} to {100 * others.max():.0f} %" == span
         assert span in words_of("small")
         assert not others.min() <= share[odd] <= others.max()
-    assert f"with the same exception ({100 * shares['35 to 59 %'][odd]:.0f} %)" in words_of("small")
+    assert f"again 11 on layer 1 of lenet72 ({100 * shares['35 to 59 %'][odd]:.0f} %)" in words_of(
+        "small"
+    )
 
 
 def test_what_is_said_of_the_libraries_is_what_was_recorded():
@@ -201,7 +203,11 @@ def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
     for where, pixels, ratios in (
         ("device", "float32", "{} times as long from float images in half, and {} times in TF32"),
         ("host", "float32", "best way takes {} times as long in half, and {} times in TF32"),
-        ("host", "uint8 86x86", "takes {} times as long in half, and {} times in TF32, from bytes of 86 × 86"),
+        (
+            "host",
+            "uint8 86x86",
+            "takes {} times as long in half, and {} times in TF32, from bytes of 86 × 86",
+        ),
     ):
         assert ratios.format(*over(many, where, pixels)) in words
     plain = over(many, "host", "float32", "PyTorch (?:fp16|tf32)$")
@@ -812,8 +818,8 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
     )]  # fmt: skip
     shown = [f"{error:.1e}".replace("e-0", "e-") for error in errors]
     assert (
-        "{} in PyTorch's FP32, {} and {} in our two kernels for floats, and {} in TF32; in half it is {} in ours "
-        "and {} in PyTorch's"
+        "{} in PyTorch's FP32, {} and {} in our two kernels, and {} in PyTorch's TF32; - in half: {} in our kernel, "
+        "and {} in PyTorch's FP16"
     ).format(*shown) in words
     common = ["07 tuning", "10 speed of light", "11 split floats"]
     common += ["cuDNN FP32", "cuDNN TF32", "cuDNN FP16"]
@@ -843,7 +849,7 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
         leads.append(h200.op_ms("11 split floats", layer, 100) / h200.op_ms(7, layer, 100))
     ahead = [f"{100 * (lead - 1):.0f}" for lead in leads]
     assert (
-        f"by {ahead[0]} and {ahead[2]} %: the ladder's run has it {ahead[1]} and {ahead[3]} % ahead of 11"
+        f"leads by {ahead[0]} and {ahead[2]} %. In the ladder's run its lead over 11 is {ahead[1]} and {ahead[3]} %."
         in words
     )
 

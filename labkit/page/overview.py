@@ -79,27 +79,27 @@ def format_layer_times(results: Recorded) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
-def write_caption(results: Recorded) -> str:
-    """Return the table's caption: what it shows, where and when it was measured, what the reference times assume."""
+def list_notes(results: Recorded) -> list[str]:
+    """Return the table's notes: what it shows, where and when it was measured, what the reference times assume."""
     batch = int(results.table["batch"].max())
     # kernels on streams
     inside = results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()
     changed = dict.fromkeys(label.partition(",")[0] for label in list_outdated(results))
-    return (
+    notes = [
         f"Op times for {batch:,} images on an {results.device}, recorded from {results.table['date'].min()} to "
-        f"{results.date}. The factor (×) is the op time over the reference time. "
-        f"{describe_references(results.device)} cuDNN FP32 is without TF32, cuDNN TF32 is with it; PyTorch allows TF32 "
-        "by default for convolutions. Layer time is from host memory to host memory with the kernel of "
-        f"{' and '.join(inside)}. Its factor is over the reference time of the link between host and GPU. With streams "
-        "the host memory is page-locked, without them it is ordinary. The steps warpgroups (`wgmma`) need compute "
-        "capability 9.0. Two measurements of the same code in a run differ by up to "
-        f"{100 * results.noise(batch):.1f} %."
-        + (
-            f" Kernels have changed since they were measured: {', '.join(changed)}."
-            if changed
-            else ""
-        )
-    )
+        f"{results.date}. The factor (×) is the op time over the reference time.",
+        describe_references(results.device),
+        "cuDNN FP32 is without TF32, cuDNN TF32 is with it. PyTorch allows TF32 by default for convolutions.",
+        f"Layer time is from host memory to host memory with the kernel of {' and '.join(inside)}. Its factor is over "
+        "the reference time of the link between host and GPU. With streams the host memory is page-locked, without "
+        "them it is ordinary.",
+        "The steps warpgroups (`wgmma`) need compute capability 9.0.",
+        "Two measurements of the same code in a run differ by up to "
+        f"{100 * results.noise(batch):.1f} %.",
+    ]
+    if changed:
+        notes.append(f"Kernels have changed since they were measured: {', '.join(changed)}.")
+    return notes
 
 
 def describe_references(name: str) -> str:
@@ -112,8 +112,8 @@ def describe_references(name: str) -> str:
     return (
         f"The reference time is the longer of two times: the layer's bytes at {tera['reference_bandwidth']}B/s, and "
         f"its products at {tera['reference_float32']}FLOP/s (FP32), {tera['tf32_gemm']}FLOP/s (TF32) or "
-        f"{tera['float16_gemm']}FLOP/s (FP16). For 11 these are three products in FP16 in place of one. The reference "
-        "time is a yardstick, not a bound."
+        f"{tera['float16_gemm']}FLOP/s (FP16). For 11 each product counts as three in FP16. The reference time is a "
+        "yardstick, not a bound."
     )
 
 
@@ -161,7 +161,9 @@ def write_html(results: Recorded) -> str:
     """Return the table as HTML for the report's first page, with the layer times as its last rows."""
     last = format_layer_times(results).rename(index=lambda label: f"layer time: {label}")
     frame = pd.concat([format_cells(results), last]).rename_axis("").reset_index()
-    page = tables.table(frame, write_caption(results), {name: name for name in frame})._repr_html_()
+    page = tables.table(
+        frame, " ".join(list_notes(results)), {name: name for name in frame}
+    )._repr_html_()
     return re.sub(r"`(.+?)`", r"<code>\1</code>", page)  # the caption's `wgmma`
 
 
