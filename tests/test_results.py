@@ -101,9 +101,7 @@ def test_a_kernel_that_has_changed_since_it_was_measured_is_named(tmp_path):
     )
     saved = recorded("H200", tmp_path)
     assert overview.list_outdated(saved) == ["04 tiling, weights"]
-    assert "Kernels have changed since they were measured: 04 tiling." in overview.list_notes(
-        saved
-    )
+    assert "Kernels have changed since they were measured: 04 tiling." in overview.list_notes(saved)
     commented = variant(1, source=baseline.source.replace("\n", "    // a remark\n"))
     assert commented.code == baseline.code != variant(2).code
 
