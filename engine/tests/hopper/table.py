@@ -91,7 +91,7 @@ mistakes, and say what each one is.
   because the program may be meant that way. On the {right} programs and variants without a mistake it reports nothing.
 - **{version}** (memcheck, racecheck, synccheck) names {named} mistakes: it reports something
   there that it does not report of the same program without the mistake. It also reports errors of {len(alarms)} of
-  the {right} programs and variants without a mistake. Its lines are in the program or in `instructions.h`, which
+  the {right} programs and variants without a mistake. It reports lines of the program or of `instructions.h`, which
   has a function for each instruction.
 
 "right by luck" means that each run on the GPU gave the right result, in spite of the mistake. Where the column "on the
