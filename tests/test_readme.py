@@ -487,6 +487,25 @@ def figures_in_words():
         "closer_look/04_tiling",
         "pages 01 to 10 stay within 48 KB, those of pages 11 and 13 opt in",
     )
+    kernels = h200.versus_counters(second).set_index("label")
+    ours, triton, cutlass = (
+        kernels[kernels["kernel"] != "arrange"].loc[label]
+        for label in ("10 speed of light, warpgroups", "Triton FP16", "CUTLASS FP16")
+    )
+    cudnn = kernels[kernels["layout"] == "NHWC"].loc["cuDNN FP16"]
+    yield (
+        "16_as_others_write_it",
+        "L1 data pipe, for {:.0f} and {:.0f} % of".format(
+            *(each["l1_busy_pct"] for each in (triton, cudnn))
+        ),
+        "Ours loads {:.0f} and {:.0f} times fewer sectors".format(
+            *(each["global_load_sectors"] / ours["global_load_sectors"] for each in (triton, cudnn))
+        ),
+        f"{cutlass['instructions'] / ours['instructions']:.0f} times as many instructions as ours",
+        f"busy for more than {cutlass['l1_busy_pct']:.0f} % of the time",
+        f"Only {cutlass['warps_resident_pct']:.0f} % of the warps are resident: a thread takes "
+        f"{cutlass['registers']:.0f} registers",
+    )
     reports = labkit.published(network="lenet86", step="baseline")["report"].nunique()
     assert reports == 2
     yield "closer_look/01_baseline", "reached in two course reports"
