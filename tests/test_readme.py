@@ -114,7 +114,7 @@ def test_the_table_of_small_batches_is_what_was_recorded():
         assert f"{100 * others.min():.0f} to {100 * others.max():.0f} %" == span
         assert span in words_of("small")
         assert not others.min() <= share[odd] <= others.max()
-    assert f"again 11 on layer 1 of lenet72 ({100 * shares['35 to 59 %'][odd]:.0f} %)" in words_of(
+    assert f"The exception is 11 on layer 1 of lenet72 ({100 * shares['35 to 59 %'][odd]:.0f} %)" in words_of(
         "small"
     )
 
