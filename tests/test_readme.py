@@ -114,8 +114,9 @@ def test_the_table_of_small_batches_is_what_was_recorded():
         assert f"{100 * others.min():.0f} to {100 * others.max():.0f} %" == span
         assert span in words_of("small")
         assert not others.min() <= share[odd] <= others.max()
-    assert f"The exception is 11 on layer 1 of lenet72 ({100 * shares['35 to 59 %'][odd]:.0f} %)" in words_of(
-        "small"
+    assert (
+        f"The exception is 11 on layer 1 of lenet72 ({100 * shares['35 to 59 %'][odd]:.0f} %)"
+        in words_of("small")
     )
 
 
@@ -801,9 +802,9 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
         (
             "FP16",
             "float16",
-            "{} ms for both layers: {:.1f} times as long as our whole network, in place of {:.1f}",
+            "{} ms for both layers, {:.1f} times as long as our whole network. PyTorch's network takes {:.1f}",
         ),
-        (" TF32", "float32", "{} ms: {:.1f} times as long, in place of {:.1f}"),
+        (" TF32", "float32", "{} ms, {:.1f} times as long, and PyTorch's network takes {:.1f}"),
     ):
         libraries = best[best.index.str.match(rf"(cuDNN|Triton|CUTLASS|torch)[^×]*{mode}$")]
         layers = sum(libraries["lenet86", number, many].min() for number in (1, 2))
