@@ -169,7 +169,7 @@ def format_network(results: Recorded) -> str:
         "- *From the host:* images begin in page-locked memory, and probabilities end there. The plain network has "
         "ordinary memory. PyTorch copies, then computes.\n"
         "- *Graph:* all launches are one CUDA graph. With 100 images it has 50 passes."
-        + "\n- *Streams:* images come from the host in chunks, and copies overlap with kernels. Our kernels run like this, too."
+        + "\n- *Streams:* images come from the host in chunks, and copies overlap with kernels, as in our network."
         * bool(chunks)
         + "\n- *Compiled:* by torch.compile, run with a graph or on streams."
         * bool(many.index.str.endswith("compiled").any())
