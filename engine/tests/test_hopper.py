@@ -330,6 +330,7 @@ def test_each_warp_and_each_block_of_a_cluster_waits_for_itself():
         ("take_more", 384, 1),
         ("take_of_a_warp", 384, 1),
         ("give_by_a_warp", 384, 1),
+        ("take_behind_a_barrier", 384, 1),
         ("many_barriers", 1, 16),
         ("map_global", 1, 1),
         ("beyond", 1, 2),
@@ -348,7 +349,11 @@ def test_each_warp_and_each_block_of_a_cluster_waits_for_itself():
     of_a_warp = (
         "32 of the 128 threads of warpgroup 0 set 24 registers (setmaxnreg.dec at orders.cu:"
     )
-    assert of_a_warp in said["take_of_a_warp"]
+    assert of_a_warp in said["take_of_a_warp"] and "the others do not" in said["take_of_a_warp"]
+    # the instruction is ahead of the others, which wait
+    waits = said["take_behind_a_barrier"]
+    assert "32 of the 128 threads of warpgroup 0 set 240 registers" in waits
+    assert "the others have not done so yet" in waits
     assert kinds["give_by_a_warp"] == ["partial warpgroup"] and said["give_by_a_warp"] == "168"
     assert {*kinds["wait_for_one"]} == {"race with a product"} and said["wait_for_one"] == "16"
     assert (

@@ -104,8 +104,14 @@ std::string describe_partial(const Block &b, const Asynchronous::Registers *&fir
         long count = std::count_if(group, end, [=](const auto &each) { return each.set_to == set->set_to; });
         if (count == end - group) continue;
         first = &*set;
-        return format("%ld of the %ld threads of warpgroup %zu set %u registers (%s at %s:%d), and the others do not: a whole warpgroup has to",
-                      count, end - group, begin / warpgroup_size, set->set_to, set->place.what, set->place.file, set->place.line);
+        bool may_come = false;                       // another thread may wait in front of its setmaxnreg
+        for (auto other = group; other != end; ++other) {
+            size_t thread = other - registers.begin();
+            may_come |= !other->set_to && b.warps[thread / warp_size].live >> thread % warp_size & 1;
+        }
+        return format("%ld of the %ld threads of warpgroup %zu set %u registers (%s at %s:%d), and the others %s: a whole warpgroup has to",
+                      count, end - group, begin / warpgroup_size, set->set_to, set->place.what, set->place.file, set->place.line,
+                      may_come ? "have not done so yet" : "do not");
     }
     return "";
 }

@@ -90,6 +90,16 @@ extern "C" __global__ void __launch_bounds__(384) take_more(int *y) { take_regis
 extern "C" __global__ void __launch_bounds__(384) take_of_a_warp(int *y) { take_registers<32, 240>(y); }
 extern "C" __global__ void __launch_bounds__(384) give_by_a_warp(int *y) { take_registers<32, 168>(y); }
 
+// One warp waits for registers, the others of its warpgroup in front of the same instruction: at a barrier for it.
+extern "C" __global__ void __launch_bounds__(384) take_behind_a_barrier(int *y)
+{
+    if (threadIdx.x >= 128) return;
+    if (threadIdx.x >= 32) asm volatile("bar.sync 1, 128;");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    if (threadIdx.x < 32) asm volatile("bar.sync 1, 128;");
+    if (threadIdx.x == 0) y[0] = 240;
+}
+
 // The last warp waits for both products, the others for the first one alone.
 extern "C" __global__ void wait_for_one(int *y)
 {
