@@ -140,7 +140,7 @@ class LaunchRecord:
 
 _take = _follow = _begin_with = None  # the runtime library's functions
 _records = []  # `LaunchRecord`s, also those of copies
-_noted = set()  # places of barriers that have their note
+_noted = set()  # (kind, file, line) of the notes so far
 _sources = {}  # path of a module -> its source
 # (module's path, return address) -> (file, line, whether the access is in the engine's own headers)
 _lines = {}
@@ -202,16 +202,14 @@ def take() -> None:
         raw = json.loads(line)
         if raw.get("note"):  # legal, and worth a look
             file, number = _find_callers(raw)[0]
-            record_event("note", f"{raw['copy']}: {raw['message']}", file=file, line=number)
+            _record_note("copy", f"{raw['copy']}: {raw['message']}", file, number)
             continue
         for note in raw.get("notes", ()):
             place = note["file"], note["line"]
             if note["pc"]:
                 _locate(raw["module"], [note["pc"]])
                 place = _lines[raw["module"], note["pc"]][:2]
-            if place not in _noted:
-                _noted.add(place)
-                record_event("note", note["message"], file=place[0], line=place[1])
+            _record_note(note["kind"], note["message"], *place)
         record = _read_copy(raw) if "copy" in raw else _read_record(raw)
         _records.append(record)
         # -1: a copy; each line of a profile's file is a launch
@@ -224,6 +222,13 @@ def _append_line(suffix: str, row: dict) -> None:
     if out := os.environ.get("HOSTCUDA_CHECK_OUT"):
         with open(out + suffix, "a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
+
+
+def _record_note(kind: str, message: str, file: str, line: int) -> None:
+    """Record a note, unless its place has one of this kind: a loop does the same at each pass."""
+    if (kind, file, line) not in _noted:
+        _noted.add((kind, file, line))
+        record_event("note", message, file=file, line=line)
 
 
 def record_event(kind: str, message: str, **more: str | int | None) -> None:

@@ -317,7 +317,7 @@ EXPORT void hostcuda_tile_copied(const void *to, size_t bytes, unsigned swizzle,
     note_tile((uintptr_t)to, bytes, swizzle, file, line);
 }
 EXPORT void hostcuda_box_outside(const char *what, const char *file, int line) {
-    add_note(file, line, 0, format("%s: the whole box is outside of the tensor, so a load writes zeros and a store nothing. Are the coordinates in "
+    add_note("box outside", file, line, 0, format("%s: the whole box is outside of the tensor, so a load writes zeros and a store nothing. Are the coordinates in "
                                    "order? The first is along the dimension whose elements lie side by side", what));
 }
 EXPORT void hostcuda_tile_used(const void *from, size_t bytes, unsigned swizzle, const char *file, int line) {

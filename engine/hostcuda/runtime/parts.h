@@ -269,7 +269,8 @@ void note_call(const char *call);                    // the host of a whole prog
 
 // ---- records.cpp ------------------------------------------------------------------------------------------
 
-void add_note(const char *file, int line, uint32_t pc, const std::string &message);   // of what is legal, and may be a mistake
+// Of what is legal, and may be a mistake: one note of a kind per place.
+void add_note(const char *kind, const char *file, int line, uint32_t pc, const std::string &message);
 
 struct Finding {
     const char *tool;

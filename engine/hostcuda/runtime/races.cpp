@@ -923,8 +923,9 @@ void mark_bulk(const char *reader) { order.bulk_reader = reader; }
 // "the swizzle of 128 bytes", by the bits of addresses that it changes.
 static std::string name_swizzle(unsigned bits) { return bits ? format("the swizzle of %u bytes", bits + 16) : "no swizzle"; }
 
-// How threads go through lines of 128 bytes. Counts pairs of near lines that a swizzle turns differently, in which the same
-// threads use the same pieces of 16 bytes: those in the same place, and those that the swizzle puts there, if only one is so.
+// How threads go through lines of 128 bytes. Counts the pairs of lines, less than 1,024 bytes apart, that a swizzle turns
+// differently, and of which the same threads have used the first bytes of all pieces of 16 bytes: `plain`, if this is so of the
+// pieces in the same places, and `swizzled`, if of those that the swizzle puts there. A pair of which both are true is not counted.
 struct Ways {
     unsigned plain = 0, swizzled = 0;
 };
@@ -961,7 +962,7 @@ void compare_stores(uintptr_t address, size_t bytes, unsigned swizzle, const cha
         if (swizzle && bits != swizzle) continue;
         Ways ways = compare_lines(address / 128 * 128, std::min<size_t>(bytes, 16 * 128), bits, writer);
         if (swizzle ? !ways.plain || ways.swizzled : !ways.swizzled || ways.plain) continue;
-        add_note(file, line, 0, format("a wgmma reads with %s what ordinary stores have put there as for %s: the elements change places, unless they "
+        add_note("order of stores", file, line, 0, format("a wgmma reads with %s what ordinary stores have put there as for %s: the elements change places, unless they "
                                        "were in that order before", name_swizzle(swizzle).c_str(), name_swizzle(swizzle ? 0 : bits).c_str()));
         return;
     }
@@ -979,7 +980,7 @@ static void compare_readers() {
         if (!ways.plain || ways.swizzled) continue;
         uintptr_t at = address;
         while (reader(at) < 0) at += 16;
-        add_note("", 0, places.sites[cell_at(at)->read[0].site].pc,
+        add_note("order of reads", "", 0, places.sites[cell_at(at)->read[0].site].pc,
                  format("threads read a tile, which a tensor copy has written with %s, as if it had none: its pieces of 16 bytes are in other places, by "
                         "bits of their addresses", name_swizzle(tile.swizzle).c_str()));
     }
@@ -988,7 +989,7 @@ static void compare_readers() {
 void note_tile(uintptr_t address, size_t bytes, unsigned swizzle, const char *file, int line) {
     if (!running.racecheck) return;
     if (size_t pattern = 8 * (swizzle + 16), at = address % pattern; swizzle && at)
-        add_note(file, line, 0, format("the copy's target is at byte %zu of the pattern of %s, which begins anew at each multiple of %zu bytes of shared "
+        add_note("target in a pattern", file, line, 0, format("the copy's target is at byte %zu of the pattern of %s, which begins anew at each multiple of %zu bytes of shared "
                                        "memory: what is where depends on the address, and not on the place in the tile alone",
                                        at, name_swizzle(swizzle).c_str(), pattern));
     for (auto tile = order.tiles.begin(); tile != order.tiles.end();)

@@ -9,7 +9,7 @@ namespace check {
 namespace {
 
 struct Note {                                        // what is legal, and may be a mistake
-    const char *file;
+    const char *kind, *file;
     int line;
     uint32_t pc;                                     // or 0: its place, if it has no file
     std::string message;
@@ -222,15 +222,15 @@ void end_record(bool whole, const std::string &error, size_t unique_bytes) {
     for (const Finding &f : records.findings) text += (&f == &records.findings[0] ? "" : ",") + text_of(f);
     text += "],\"notes\":[";
     for (const Note &n : records.notes)
-        text += format("%s{\"file\":%s,\"line\":%d,\"pc\":%u,\"message\":%s}", &n == &records.notes[0] ? "" : ",", quoted(n.file).c_str(),
-                       n.line, n.pc, quoted(n.message).c_str());
+        text += format("%s{\"kind\":%s,\"file\":%s,\"line\":%d,\"pc\":%u,\"message\":%s}", &n == &records.notes[0] ? "" : ",",
+                       quoted(n.kind).c_str(), quoted(n.file).c_str(), n.line, n.pc, quoted(n.message).c_str());
     add_record(text + "]}");
 }
 
-void add_note(const char *file, int line, uint32_t pc, const std::string &message) {
+void add_note(const char *kind, const char *file, int line, uint32_t pc, const std::string &message) {
     for (const Note &note : records.notes)
-        if (note.file == file && note.line == line && note.pc == pc) return;
-    records.notes.push_back({file, line, pc, message});
+        if (!strcmp(note.kind, kind) && note.file == file && note.line == line && note.pc == pc) return;
+    records.notes.push_back({kind, file, line, pc, message});
 }
 
 bool is_strict() {
@@ -262,7 +262,7 @@ void watch_divergence(const char *what, const char *file, int line, Index thread
 void watch_returned(const char *file, int line, Index thread, const std::string &sentence) {
     static constexpr char remedy[] = "if the rest of the block needs what they would have done before it, put an if around that, not a return";
     if (is_strict()) return report_place("divergent barrier", file, line, thread, sentence, remedy);
-    if (watches("synccheck")) add_note(file, line, 0, sentence + ". A barrier waits for the threads that have not ended; " + remedy);
+    if (watches("synccheck")) add_note("return before a barrier", file, line, 0, sentence + ". A barrier waits for the threads that have not ended; " + remedy);
 }
 
 void watch_unawaited(const char *what, const char *file, int line, Index thread, const char *sentence, const char *remedy) {

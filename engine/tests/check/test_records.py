@@ -1,5 +1,7 @@
 """The runtime's record of a launch under the metrics' names: the table `hostcuda.metrics.COUNTERS`."""
 
+import json
+
 import pytest
 
 from hostcuda import metrics
@@ -135,3 +137,32 @@ def test_names_are_unique():
 def test_a_place_before_a_pointer_into_the_middle(at, away, side, words):
     start = 64 if at != "-1" else 16
     assert elements.format_element(at, away, side, "1000", "4", "x", "float", start) == words
+
+
+def test_a_place_has_one_note_of_a_kind(monkeypatch, tmp_path):
+    """Two launches and a copy in a loop; the place of one note is an address in the module."""
+    note = {"kind": "box outside", "file": "a.cu", "line": 7, "pc": 0, "message": "outside"}
+    other = {**note, "kind": "target in a pattern", "message": "beside"}
+    located = {**note, "file": "", "line": 0, "pc": 64}
+    launch = {**LAUNCH, "sites": [], "requests": [], "notes": [note, other, located]}
+    copy = {"copy": "cudaMemcpy", "message": "unset", "note": True, "callers": [], "module": "m"}
+    copy |= {"file": "a.py", "line": 3}
+    text = "".join(json.dumps(raw) + "\n" for raw in (launch, launch, copy, copy)).encode()
+    parts = [text, b""]
+
+    def take(buffer, size):
+        buffer.raw = parts[0].ljust(size, b"\0")
+        return len(parts.pop(0))
+
+    monkeypatch.setattr(records, "_take", take)
+    monkeypatch.setattr(records, "_noted", set())
+    monkeypatch.setattr(records, "_records", [])
+    monkeypatch.setattr(records, "_lines", {("m", 64): ("a.cu", 7, False)})
+    monkeypatch.setenv("HOSTCUDA_CHECK_OUT", str(tmp_path / "out"))
+    records.take()
+    events = map(json.loads, (tmp_path / "out.events").read_text().splitlines())
+    assert [(event["line"], event["message"]) for event in events] == [
+        (7, "outside"),
+        (7, "beside"),
+        (3, "cudaMemcpy: unset"),
+    ]

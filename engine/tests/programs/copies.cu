@@ -56,7 +56,8 @@ int main(int, char **words) {
         for (Item &each : list) sum += each.value + each.count;
     } else {
         cudaMemcpy(copy, d, n * 4, cudaMemcpyDeviceToDevice);
-        cudaMemcpy(h.data(), copy, n * 4, cudaMemcpyDeviceToHost);  // found: cudaMemcpy
+        for (int pass = way == 1 ? 0 : 1; pass < 2; pass++)  // a note is for a place, not for a pass
+            cudaMemcpy(h.data(), copy, n * 4, cudaMemcpyDeviceToHost);  // found: cudaMemcpy
         for (int i = way == 1; i < (way == 9 ? 32 : n - (way == 1)); i++) sum += h[i];
     }
     printf("%g\n", sum);
