@@ -347,6 +347,14 @@ def change_x(x):
     return {"cases": [{**CASE, "arguments": {**CASE["arguments"], "x": x}}]}
 
 
+# it keeps its own process from looking at the dtype; the one that compares looks, too
+COMPLEX = """from hostcuda.agent import references
+references._require_real = lambda *_: None
+def reference(x, **k):
+    return x + np.complex64(1)
+"""
+
+
 @slow
 @pytest.mark.parametrize(
     ("more", "verdict", "words"),
@@ -378,6 +386,11 @@ def change_x(x):
             {"reference": "def reference(x, **k):\n    return np.array([object()] * x.size)\n"},
             "refused",
             "the reference's y in case 1 has the dtype object: return real numbers",
+        ),
+        (
+            {"reference": COMPLEX},
+            "refused",
+            "the reference's y in case 1 has the dtype complex64: return real numbers",
         ),
     ],
 )

@@ -125,11 +125,16 @@ def _call(reference: Callable, case: Case) -> Iterator[tuple[str, np.ndarray]]:
             f"the reference fails in {case.name}: {type(error).__name__}: {error}"
         ) from None
     for name, array in arrays.items():
-        if array.dtype.kind not in "biuf":
-            raise EngineError(
-                f"the reference's {name} in {case.name} has the dtype {array.dtype}: return real numbers"
-            )
+        _require_real(name, array.dtype, case)
         yield name, array
+
+
+def _require_real(name: str, dtype: np.dtype, case: Case) -> None:
+    """Refuse an array of a reference whose elements are no real numbers."""
+    if dtype.kind not in "biuf":
+        raise EngineError(
+            f"the reference's {name} in {case.name} has the dtype {dtype}: return real numbers"
+        )
 
 
 def _receive(case: Case, answers: BinaryIO) -> dict[str, np.ndarray]:
@@ -140,6 +145,7 @@ def _receive(case: Case, answers: BinaryIO) -> dict[str, np.ndarray]:
             if "error" in facts:
                 raise EngineError(str(facts["error"]))
             name, dtype, size = facts["name"], np.dtype(facts["dtype"]), math.prod(facts["shape"])
+            _require_real(name, dtype, case)
             if name not in case.parameters.keys() & case.arrays or size != case.arrays[name].size:
                 raise EngineError(
                     f"the reference's {name} is no array of {case.name}, or has another size: it has "
