@@ -239,3 +239,22 @@ def test_a_program_of_another_kind_is_not_run_as_python(tmp_path):
         EngineError, match=r"main\.cuh is no program: give a Python script \(\.py\), or CUDA C\+\+"
     ):
         child.program(str(path), (), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [
+        ("y[i] = alpha * sum + beta * y[i];", False),
+        ("void gemm(float alpha, float beta, float *c);", False),
+        ("cublasSgemm(handle, none, none, n, n, n, &alpha, a, n, b, n, &beta, c, n);", False),
+        ("alphabeta(1, 2);", False),
+        ("std::cout << std::beta(0.5, 1.0);", True),
+        ("using std::beta;", True),
+        ("float y = betaf (x, 1);", True),
+        ("double y = std::cyl_bessel_j(0, x) + hermitef(1, 2);", True),
+    ],
+)
+def test_a_program_that_names_a_special_function_gets_them_and_a_factor_named_beta_is_none(
+    text, is_named
+):
+    assert bool(unit._SPECIAL.search(text)) == is_named

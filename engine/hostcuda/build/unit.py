@@ -59,10 +59,11 @@ _WARNINGS = (
     "-Wdiv-by-zero",
     "-Wno-attributes",  # a variable that is declared twice has the engine's twice
 )
-# the special functions of C++17: std::beta, std::cyl_bessel_j, std::hermitef
+# the special functions of C++17: std::cyl_bessel_j, std::hermitef; and std::beta, but no variable of that name
 _SPECIAL = re.compile(
-    r"\b(?:beta|(?:comp_)?ellint_[123]|expint|(?:assoc_)?(?:laguerre|legendre)|hermite|riemann_zeta"
-    r"|cyl_(?:bessel_[ijk]|neumann)|sph_(?:bessel|legendre|neumann))[fl]?\b"
+    r"\b(?:(?:comp_)?ellint_[123]|expint|(?:assoc_)?(?:laguerre|legendre)|hermite|riemann_zeta"
+    r"|cyl_(?:bessel_[ijk]|neumann)|sph_(?:bessel|legendre|neumann))[fl]?\b|\bbeta[fl]?\s*\("
+    r"|\bstd\s*::\s*beta[fl]?\b"
 )
 _DOUBTS = ("-Wunused-parameter", "-Wconversion")  # for a kernel with wrong results
 # One of these warnings, with the lines that belong to it; wrong for `t` in ``cudaError_t error =
