@@ -28,7 +28,7 @@ from labkit.exercises.text import (
     list_slips,
 )
 from labkit.ladder.messages import Message, format_errors, format_messages, parse_messages
-from labkit.ladder.source import LINE, changed_lines
+from labkit.ladder.source import LINE, changed_lines, count_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -210,7 +210,7 @@ def judge(exercise: Exercise, source: str, result: ChildResult) -> Grade:
     changed = changed_lines(code_lines(exercise.start), code_lines(source))
     if exercise.lines is not None and counts:
         text = f"{BUDGET}: {changed}, wanted at most {exercise.lines}"
-        if changed > exercise.lines and any(len(line) > LINE for line in code_lines(source)):
+        if changed > exercise.lines and any(count_lines(line) > 1 for line in code_lines(source)):
             text += f"; a line counts once per {LINE} characters"
         budget = [GradeLine(changed <= exercise.lines, text, BUDGET)]
     lines += [*budget, *list_goal_lines(exercise, reached)]

@@ -93,18 +93,26 @@ def changed_lines(a: list[str], b: list[str]) -> int:
 
     A line counts as the lines of `LINE` characters that its text takes.
     """
-    a, b = ([" ".join(line.split()) for line in source] for source in (a, b))
+    a, b = ([_join_words(line) for line in source] for source in (a, b))
     matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
     return sum(
-        max(_count_lines(a[i1:i2]), _count_lines(b[j1:j2]))
+        max(sum(map(count_lines, a[i1:i2])), sum(map(count_lines, b[j1:j2])))
         for tag, i1, i2, j1, j2 in matcher.get_opcodes()
         if tag != "equal"
     )
 
 
-def _count_lines(lines: list[str]) -> int:
-    """Return how many lines of at most `LINE` characters these lines are; an empty one is one."""
-    return sum(max(1, -(-len(line) // LINE)) for line in lines)
+def count_lines(line: str) -> int:
+    """Return as how many lines of at most `LINE` characters a line counts; an empty one is one.
+
+    Its indentation does not count, and a row of blanks is one.
+    """
+    return max(1, -(-len(_join_words(line)) // LINE))
+
+
+def _join_words(line: str) -> str:
+    """Return a line with one blank between its words, and none around them."""
+    return " ".join(line.split())
 
 
 def find_functions(text: str) -> dict[str, tuple[int, int]]:

@@ -537,8 +537,11 @@ def test_what_is_left_of_an_exercise_that_is_gone_is_none(tmp_path, monkeypatch)
 def test_only_too_many_lines_say_so_and_use_up_no_hint(tmp_path):
     long = TILING.solution.replace(SUM, "float sum;\n    sum = 0;")
     in_one = TILING.solution.replace(SUM, f"float sum; {'sum = 0; ' * 25}sum = 0;")
+    indented = long.replace("    sum = 0;", " " * 120 + "sum = 0;")
+    assert indented != long
     for source, lines in (
-        (long, "3, wanted at most 1"),
+        (long, "3, wanted at most 1\n"),
+        (indented, "3, wanted at most 1\n"),
         (in_one, "4, wanted at most 1; a line counts once per 120"),
     ):
         graded = grade("04a", source, quiet=True)
