@@ -11,8 +11,16 @@ from differential.minimize import without_some
 
 pytestmark = pytest.mark.thorough("modes against each other: minutes")
 
-# random ones of each kind, by their seeds
-KERNELS = int(os.environ.get("HOSTCUDA_RANDOM_KERNELS", 200))
+# random ones of each kind, by their seeds, and as many more with the next seeds
+KERNELS = int(os.environ.get("HOSTCUDA_RANDOM_KERNELS", 100))
+MORE = pytest.mark.exhaustive("more random kernels")
+every_batch = pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(number, marks=MORE if number >= KERNELS // BATCH else ())
+        for number in range(2 * KERNELS // BATCH)
+    ],
+)
 FILES = sorted(CASES.glob("*.cu"))
 
 
@@ -39,7 +47,7 @@ def test_cases(path):
     assert all_agree(compare(read(path)))
 
 
-@pytest.mark.parametrize("number", range(KERNELS // BATCH))
+@every_batch
 def test_random_kernels(number):
     results = legal(compare(batch(number), cache_dir=False))
     assert all_agree(results)
@@ -47,7 +55,7 @@ def test_random_kernels(number):
     assert sum(result.execution_mode == "loops" for result in results) > BATCH // 10
 
 
-@pytest.mark.parametrize("number", range(KERNELS // BATCH))
+@every_batch
 def test_random_direct_kernels(number):
     results = legal(compare(direct.batch(number)))
     assert all_agree(results)
