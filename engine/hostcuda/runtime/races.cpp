@@ -38,10 +38,13 @@ struct GlobalCell {
 namespace check {
 namespace {
 
-// The last accesses to a byte of shared memory: a write or update, and later reads by up to two threads.
+// The last accesses to a byte of shared memory: a write or update, and later reads by up to two threads. As long as plain accesses
+// of whole words are the only ones to a word, the cell of its first byte stands for all four (`split_word`).
+constexpr size_t word_bytes = 4;
 struct Cell {
     Touch write, read[2];
     bool atomic = false;
+    bool of_word = true;                             // of the first byte of a word; the cells of the others are then not up to date
     uint16_t copies = 0;                             // in the background, for which their threads have not waited
     uint16_t sources = 0;                            // bulk copies that may still read it
     bool has_more = false;                           // reads of it, in Order::more_reads
@@ -100,7 +103,7 @@ struct Order {
     // Shared memory, of which each block of a cluster has two parts: static, dynamic.
     unsigned parts = 2;
     uintptr_t shared_low[2 * most_blocks] = {}, shared_bytes[2 * most_blocks] = {};
-    std::vector<Cell> cells[2 * most_blocks];        // one per byte of shared memory
+    std::vector<Cell> cells[2 * most_blocks];        // one per byte of shared memory, and up to a multiple of a word
     std::vector<Hidden> hidden[2 * most_blocks];     // the same, or empty until there is one
     std::vector<Finding> undecided;                  // races in global memory, until the end of the launch
     std::vector<Again> again;
@@ -169,6 +172,22 @@ unsigned part_of(uintptr_t address) {
     for (unsigned part = 0; part < order.parts; part++)
         if (address - order.shared_low[part] < order.shared_bytes[part]) return part;
     return own + 1;
+}
+
+// The cell that holds what is known of a byte.
+const Cell &cell_of(unsigned part, size_t at) {
+    const Cell &first = order.cells[part][at / word_bytes * word_bytes];
+    return first.of_word ? first : order.cells[part][at];
+}
+
+// Give each byte of a word a cell of its own; return that of this byte.
+Cell &split_word(unsigned part, size_t at) {
+    Cell *first = &order.cells[part][at / word_bytes * word_bytes];
+    if (first->of_word) {
+        first->of_word = false;
+        std::fill(first + 1, first + word_bytes, *first);
+    }
+    return order.cells[part][at];
 }
 
 // Whether the other access is ordered before this one, or is by the same thread.
@@ -661,10 +680,30 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
     if ((again || lost_bits) && !told) store_again(index, thread, stored, address, size, again | lost_bits, again ? 0 : read);
 }
 
-}  // namespace
+// A thread reads a byte or a word. Keep readers of two warps, or else of two threads: a later write must be ordered after them.
+inline void note_reader(Cell &cell, const Touch &now) {
+    Touch &first = cell.read[0];
+    bool same = first.epoch == now.epoch && first.thread / warp_size == now.thread / warp_size;
+    if (first.epoch != now.epoch) first = now, cell.read[1] = Touch();
+    else if (first.thread == now.thread) first = now;
+    else if (!same || cell.read[1].epoch != now.epoch || cell.read[1].thread / warp_size == now.thread / warp_size) cell.read[1] = now;
+}
 
-void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, bool reads,
-                                       bool strong) {
+// The most frequent access: a thread reads a word of shared memory that was written before the last barrier, or by itself, in a launch
+// where nothing but barriers orders accesses. False: it is another one, or may be, and nothing is noted.
+inline bool examine_read_word(unsigned index, uintptr_t address, unsigned thread) {
+    if (order.parts > 2 || wide || order.copying || order.bulk_reader) return false;
+    const unsigned part = part_of(address);
+    const size_t at = address - order.shared_low[part];
+    if (at % word_bytes || !order.hidden[part].empty()) return false;
+    Cell &cell = order.cells[part][at];
+    const Touch &write = cell.write;
+    if (!cell.of_word || write.epoch < order.block_epoch || (write.epoch == order.epoch && write.thread != thread)) return false;
+    note_reader(cell, {order.epoch, running.racecheck ? own_clock(thread) : 0, (uint16_t)thread, (uint16_t)index});
+    return true;
+}
+
+__attribute__((noinline)) void examine_any(unsigned index, uintptr_t address, unsigned size, unsigned thread, bool reads, bool strong) {
     const Site &site = places.sites[index];
     Operation operation = site.operation;
     if (UNLIKELY(!order.again.empty()) && operation != load) settle(false);   // of *to = *from, the store may be told before the load
@@ -705,16 +744,15 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
     if (site.space != shared_space) return;
     if (UNLIKELY(order.copying) && operation != store) order.reads[thread].add(size, order.epoch);
     unsigned part = part_of(address);
-    Cell *cells = &order.cells[part][address - order.shared_low[part]];
-    if (UNLIKELY(order.bulk_bytes) && operation == load && cells->write.epoch >= order.block_epoch && cells->write.thread >= first_agent)
-        note_bytes_ahead(order.bulk_bytes);
-    Touch now;
-    now.epoch = order.epoch;
-    now.thread = thread;
-    now.site = index;
-    const Hidden *hidden = order.hidden[part].empty() ? nullptr : &order.hidden[part][address - order.shared_low[part]];
-    if (running.racecheck) now.clock = own_clock(thread);
-    order.latest = now;
+    const size_t at = address - order.shared_low[part];
+    if (UNLIKELY(order.bulk_bytes) && operation == load) {
+        const Touch &write = cell_of(part, at).write;
+        if (write.epoch >= order.block_epoch && write.thread >= first_agent) note_bytes_ahead(order.bulk_bytes);
+    }
+    const uint32_t clock = running.racecheck ? own_clock(thread) : 0;
+    const Touch now{order.epoch, clock, (uint16_t)thread, (uint16_t)index};
+    order.latest = {order.epoch, clock, (uint16_t)thread, (uint16_t)index};   // a copy of `now` would wait for its parts
+    const Hidden *hidden = order.hidden[part].empty() ? nullptr : &order.hidden[part][at];
     bool visits = UNLIKELY(part / 2 != running.rank);
     if (visits && running.racecheck) visit_neighbour(now, address, part / 2);
     if (UNLIKELY(running.blocks > 1) && strong && running.racecheck) {
@@ -724,12 +762,16 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
     bool reported = false;
     GlobalTouch stored;
     uint16_t again = 0;
-    for (unsigned i = 0; i < size; i++) {
+    Cell *cells = &order.cells[part][at];
+    const bool of_words = at % word_bytes == 0 && size % word_bytes == 0 && operation != atomic && !hidden && !wide;
+    for (unsigned i = 0; !of_words && i < size; i++) split_word(part, at + i);
+    for (unsigned i = 0, step; i < size; i += step) {
         Cell &cell = cells[i];
+        step = of_words && cell.of_word ? word_bytes : 1;
         bool unwritten = cell.write.epoch < order.block_epoch;
         if (running.initcheck && reads && unwritten && !reported) {
             auto size_at = [=](uintptr_t at) -> uint8_t {
-                const Touch &write = order.cells[part][at - order.shared_low[part]].write;
+                const Touch &write = cell_of(part, at - order.shared_low[part]).write;
                 return write.epoch < order.block_epoch ? 0 : places.sites[write.site].size;
             };
             if (find_unset(address, size, order.shared_low[part], order.shared_bytes[part], size_at))
@@ -747,7 +789,7 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
             if (!unwritten && !both_atomic && !ordered(cell.write, thread) && !excused(operation, thread, cell.write, false)) {
                 if (operation != store || cell.atomic)
                     return race(index, thread, cell.write, address + i, size, operation == load ? "write and read" : "both write");
-                static_cast<Touch &>(stored) = cell.write, again |= 1 << i;
+                static_cast<Touch &>(stored) = cell.write, again |= ((1 << step) - 1) << i;
             }
             if (UNLIKELY(hidden)) {
                 const Hidden &other = hidden[i];
@@ -774,16 +816,21 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
         } else if (UNLIKELY(wide)) {
             keep_reader(cell, address + i, now);
         } else {
-            // Keep readers of two warps, or else of two threads: a later write must be ordered after them.
-            Touch &first = cell.read[0];
-            bool same = first.epoch == order.epoch && first.thread / warp_size == thread / warp_size;
-            if (first.epoch != order.epoch) cell.read[0] = now, cell.read[1] = Touch();
-            else if (first.thread == thread) first = now;
-            else if (!same || cell.read[1].epoch != order.epoch
-                     || cell.read[1].thread / warp_size == thread / warp_size) cell.read[1] = now;
+            note_reader(cell, now);
         }
     }
     if (again) store_again(index, thread, stored, address, size, again);
+}
+
+}  // namespace
+
+void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, bool reads, bool strong) {
+    const Site &site = places.sites[index];
+    if (LIKELY(site.operation == load && !strong)) {
+        if (site.space == constant_space) return;
+        if (LIKELY(site.space == shared_space && size == word_bytes) && examine_read_word(index, address, thread)) return;
+    }
+    examine_any(index, address, size, thread, reads, strong);
 }
 
 void read_texel(uintptr_t at, uintptr_t address) {
@@ -806,8 +853,8 @@ template <class Visit> static void visit_bytes(const Copy &copy, Visit visit) {
         size_t at = copy.address - order.shared_low[part];
         if (at < order.shared_bytes[part])
             for (size_t i = at; i < at + copy.bytes && i < order.shared_bytes[part]; i++) {
-                if constexpr (std::is_invocable_v<Visit, Cell &>) visit(order.cells[part][i]);
-                else visit(order.cells[part][i], order.shared_low[part] + i);
+                if constexpr (std::is_invocable_v<Visit, Cell &>) visit(split_word(part, i));
+                else visit(split_word(part, i), order.shared_low[part] + i);
             }
     }
 }
@@ -909,7 +956,7 @@ void note_bulk_reads(unsigned thread, uintptr_t address, size_t bytes, uint32_t 
         size_t first = address - order.shared_low[part];
         if (first >= order.shared_bytes[part]) continue;
         for (size_t i = first; i < first + bytes && i < order.shared_bytes[part]; i++)
-            if (!check(order.cells[part][i].write, order.shared_low[part] + i, false)) return;
+            if (!check(cell_of(part, i).write, order.shared_low[part] + i, false)) return;
         return;
     }
     const Range *range = find(address);
@@ -948,7 +995,7 @@ template <class ThreadAt> static Ways compare_lines(uintptr_t low, size_t bytes,
 
 static const Cell *cell_at(uintptr_t address) {
     for (unsigned part = 0; part < order.parts; part++)
-        if (address - order.shared_low[part] < order.shared_bytes[part]) return &order.cells[part][address - order.shared_low[part]];
+        if (address - order.shared_low[part] < order.shared_bytes[part]) return &cell_of(part, address - order.shared_low[part]);
     return nullptr;
 }
 
@@ -1004,7 +1051,7 @@ void compare_tile(unsigned thread, uintptr_t address, unsigned swizzle, uint32_t
     for (unsigned part = 0; part < order.parts; part++) {
         size_t at = address - order.shared_low[part];
         if (at >= order.shared_bytes[part]) continue;
-        const Touch &write = order.cells[part][at].write;
+        const Touch &write = cell_of(part, at).write;
         if (write.epoch < order.block_epoch || write.thread < first_agent) return;   // other stores have written there since
         report(findings(), "racecheck", "other swizzle", pc, thread, &write, address, 16,
                format("a wgmma reads with %s what a tensor copy has written with %s", name_swizzle(swizzle).c_str(), name_swizzle(tile->second.swizzle).c_str()),
@@ -1130,8 +1177,11 @@ void order_grid() {
 
 void keep_written(std::vector<uint16_t> &sites) {
     sites.clear();
-    for (const auto &cells : order.cells)
-        for (const Cell &cell : cells) sites.push_back(cell.write.epoch >= order.block_epoch ? cell.write.site : 0);
+    for (unsigned part = 0; part < 2 * most_blocks; part++)
+        for (size_t at = 0; at < order.cells[part].size(); at++) {
+            const Touch &write = cell_of(part, at).write;
+            sites.push_back(write.epoch >= order.block_epoch ? write.site : 0);
+        }
 }
 
 void restore_written(const std::vector<uint16_t> &sites) {
@@ -1139,6 +1189,7 @@ void restore_written(const std::vector<uint16_t> &sites) {
     for (auto &cells : order.cells)
         for (Cell &cell : cells) {
             cell = Cell();
+            cell.of_word = false;
             if (uint16_t of = *site++) cell.write.epoch = order.epoch, cell.write.site = of;
         }
     for (auto &each : order.hidden) each.clear();
@@ -1211,7 +1262,7 @@ void add_races(unsigned rank, char *dynamic_shared, char *static_end) {
     order.shared_bytes[part + 1] = launch.dynamic_shared;
     order.parts = part + 2;
     for (unsigned of : {part, part + 1})
-        if (running.examines) order.cells[of].assign(order.shared_bytes[of], Cell());
+        if (running.examines) order.cells[of].assign((order.shared_bytes[of] + word_bytes - 1) / word_bytes * word_bytes, Cell());
 }
 
 void begin_races(char *dynamic_shared, char *static_end) {
