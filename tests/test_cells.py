@@ -13,9 +13,10 @@ import hostcuda
 import labkit
 from labkit import LENET86
 from labkit.base.errors import LabError
+from labkit.exercises.exercise import exercise
 from labkit.ladder.messages import Message, find_unclosed_brace, parse_messages
 from labkit.ladder.source import find_functions
-from labkit.ladder.variants import variant
+from labkit.ladder.variants import Variant, variant
 from labkit.page.cells import CompileFailed
 
 pytestmark = pytest.mark.core("what a reader's kernel passes through")
@@ -33,6 +34,22 @@ def shell():
 
 def run(shell, magic, line, text):
     return shell.run_cell_magic(magic, line, text)
+
+
+def test_the_cell_of_an_exercise_is_compiled_as_it_is_graded_and_in_no_other_way(
+    shell, monkeypatch, capsys
+):
+    own, compile_module = [], Variant.compile
+    monkeypatch.setattr(
+        Variant,
+        "compile",
+        lambda self, *defines, **how: own.append(self.own) or compile_module(self, *defines, **how),
+    )
+    run(shell, "kernel", "4 --exercise 04a", exercise("04a").start)
+    assert not any(own)
+    assert "block (16, 16, 1), 1,936 bytes of shared memory" in capsys.readouterr().out
+    with pytest.raises(CompileFailed, match="line 2: error: 'zero' was not declared"):
+        run(shell, "kernel", "4 --exercise 04a", f"int one = zero;\n{exercise('04a').start}")
 
 
 def test_options_of_the_rung_are_given_by_name(shell):

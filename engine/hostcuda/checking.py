@@ -10,14 +10,17 @@ block that runs first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from hostcuda.build import modules
 from hostcuda.build.unit import make_unit
 from hostcuda.check.mode import TOOLS
 from hostcuda.check.records import Finding, LaunchRecord, begin_with, follow, launches, take
 from hostcuda.host import cache, toolchain
+from hostcuda.runtime import elf
 from hostcuda.runtime.building import build_library
+from hostcuda.runtime.layout import layout
 
 __all__ = [
     "TOOLS",
@@ -29,6 +32,8 @@ __all__ = [
     "fingerprint",
     "follow",
     "launches",
+    "precompile",
+    "read_shared_bytes",
     "take",
 ]
 
@@ -62,3 +67,36 @@ def engine_files(options: Sequence[str] = (), programs: bool = True) -> list[Pat
     ]
     folders = [Path(unit.make_prelude()).parent for unit in units]
     return [runtime, cache.digest_of(runtime), *folders]
+
+
+def precompile(
+    tools: Sequence[str],
+    source: str,
+    options: Sequence[str] = (),
+    no_extern_c: bool = False,
+    arch: str | None = None,
+    include_dirs: Iterable[str | Path] | None = None,
+) -> Path:
+    """Compile a source into the cache as a process compiles it whose ``HOSTCUDA_CHECK`` lists these tools.
+
+    Return the path of the shared library. The other parameters are those of `hostcuda.compiler.SourceModule`.
+    CompileError if it does not compile.
+    """
+    unit = make_unit(source, options, no_extern_c, arch, include_dirs, tools=(*tools,))
+    return modules.obtain(unit, False, None, lambda start, seconds: None)["path"]
+
+
+def read_shared_bytes(library: Path, kernel: str) -> int | None:
+    """Return the bytes of static shared memory of a kernel, by its symbol, in a compiled file; None: it has no such one.
+
+    It does not load the file, and takes one that `precompile` has made.
+    """
+    functions = [
+        symbol.value
+        for symbol in elf.Elf(library).symbols(elf.SHT_SYMTAB)
+        if symbol.name == kernel and symbol.kind == elf.STT_FUNC
+    ]
+    if not functions:
+        return None
+    _, own, common = layout(library, 0, functions).statics[kernel]
+    return own + common

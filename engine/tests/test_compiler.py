@@ -18,8 +18,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from running import run_python
 
 import hostcuda.api.driver as cuda
+from hostcuda import checking
 from hostcuda import settings as paths
 from hostcuda.api.compiler import SourceModule, compile
 from hostcuda.build import modules as module_cache
@@ -29,6 +31,7 @@ from hostcuda.build.unit import make_unit
 from hostcuda.errors import EngineError
 from hostcuda.host import cache, toolchain
 from hostcuda.runtime.building import build_library
+from hostcuda.source import warnings_about
 
 pytestmark = pytest.mark.core("every kernel passes through it")
 
@@ -357,6 +360,48 @@ def test_a_damaged_runtime_or_header_is_made_again(tmp_path, monkeypatch):
     assert names.count("so") == 4
     # and once that of sources without options
     assert sum(name.endswith("ch") for name in names) == 4 + 1
+
+
+def test_a_large_file_is_read_once_until_it_changes_or_the_machine_restarts(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache, "_LARGE", 3)
+    path = cache.obtain("large", lambda file: file.write_bytes(b"content"))
+    read, read_bytes = [], Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda file: read.append(file) or read_bytes(file))
+
+    def is_intact():
+        """Ask as another process does; return the answer, and whether the file was read."""
+        cache._intact_states.clear()
+        read.clear()
+        return cache.is_intact(path), read == [path]
+
+    assert [is_intact() for _ in range(3)] == [(True, True), (True, False), (True, False)]
+    monkeypatch.setattr(cache, "_read_boot", lambda: "the next start")
+    assert [is_intact() for _ in range(2)] == [(True, True), (True, False)]
+    path.write_bytes(b"conTent")
+    assert [is_intact() for _ in range(2)] == [(False, True)] * 2
+
+
+def test_what_is_compiled_for_check_mode_is_found_there_and_tells_its_shared_memory(fresh_cache):
+    source = """__global__ void f(int *y) { __shared__ int a[24]; a[threadIdx.x] = 1; __syncthreads(); *y = a[0]; }"""
+    path = checking.precompile(("profile", "memcheck"), source)
+    assert checking.read_shared_bytes(path, "f") == 96
+    assert checking.read_shared_bytes(path, "g") is None
+    files = compiled_files(fresh_cache)
+    program = "import sys; from hostcuda.compiler import compile; compile(sys.argv[1])"
+    done = run_python(program, source, HOSTCUDA_CHECK="profile,memcheck")
+    assert (done.returncode, compiled_files(fresh_cache)) == (0, files)
+
+
+@pytest.mark.skipif(not shutil.which("clang++"), reason="needs clang++")
+def test_clang_says_nothing_of_flags_that_it_does_not_know(monkeypatch):
+    monkeypatch.setenv("CXX", "clang++")
+    warnings = warnings_about("__global__ void f(int *y) { int unused; *y = 1; }")
+    assert "unused variable 'unused'" in warnings
+    failed = str(message("__global__ void f(int *y) { *y = z; }", options=["-Xptxas", "-O1"]))
+    assert "undeclared identifier 'z'" in failed
+    for text in (warnings, failed):
+        assert not re.search("unknown warning option|is not supported|generated", text)
 
 
 def test_an_entry_in_the_place_of_another_is_not_run(fresh_cache, tmp_path):

@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -248,6 +248,16 @@ class Variant:
             for future in [pool.submit(hostcuda.compiler.compile, **job) for job in jobs]:
                 with self._name_missing_instruction():
                     future.result()
+
+    def compile_checked(self, defines: dict[str, int], tools: Sequence[str]) -> Path:
+        """Compile with these compile-time parameters for a child process with `tools` of check mode, on the CPU engine.
+
+        The child finds it in the engine's cache. Return the path of the shared library there;
+        raises as `compile` does.
+        """
+        from hostcuda import checking  # here, because it loads the engine
+
+        return checking.precompile(tools, **self.compiler_arguments(defines))
 
     @property
     def missing(self) -> str:

@@ -29,6 +29,7 @@ from hostcuda.source import code_only, kernel_names, warnings_about
 from labkit.base.errors import LabError
 from labkit.evidence.modules import keep_launches
 from labkit.exercises.exercise import exercise
+from labkit.exercises.grade import CHECKED
 from labkit.exercises.subjects import InPlaceOf, Kernels
 from labkit.ladder import source, tables
 from labkit.ladder.messages import (
@@ -40,6 +41,7 @@ from labkit.ladder.messages import (
 from labkit.ladder.rungs import rung
 from labkit.ladder.variants import ON_CPU, Variant, name_missing_instruction, variant
 from labkit.page.listing import launch_text
+from labkit.spec.devices import device
 from labkit.spec.layers import LENET86, Layer
 
 PROGRAMS = Path("programs")  # beside the notebook, whose folder a kernel works in
@@ -132,11 +134,17 @@ class KernelCells(Magics):
         compiled = variant(which, text, **{**launch_options, **chosen_options})
         with _with_cell_lines(text, cell_text):
             defines = [*map(compiled.defines, layers)]
-            compiled.precompile(*defines, quick=True)  # `check` comes next, and takes it
+            # `grade` comes next, whose child process takes what is compiled here; else `check`
+            tools = CHECKED if chosen.exercise and device().engine == "cpu" else ()
+            if tools:
+                for one in defines:
+                    compiled.compile_checked(one, tools)
+            else:
+                compiled.precompile(*defines, quick=True)
             # Of an exercise all layers on which it is counted; else the launch on the last of
             # LENET86, as in `show`.
             launches = [
-                launch_text(compiled, layer)
+                launch_text(compiled, layer, tools)
                 for layer in (layers if chosen.exercise else layers[-1:])
             ]
         _warn(text, cell_text, compiled.compiler_arguments(defines[0]))

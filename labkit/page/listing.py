@@ -8,7 +8,7 @@ import html
 import inspect
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -282,11 +282,11 @@ class Source(Protocol):
     source: str
 
 
-def launch_text(which: Variant, layer: Layer = LENET86[1]) -> str:
+def launch_text(which: Variant, layer: Layer = LENET86[1], tools: Sequence[str] = ()) -> str:
     """Return how a variant's kernels are launched on a layer with 1000 images, a line per launch.
 
-    The shared memory of a reader's own kernel is counted from its arrays. Empty if the variant
-    cannot compute the layer.
+    The shared memory of a reader's own kernel is counted from its arrays, in what is compiled with
+    these `tools` of check mode. Empty if the variant cannot compute the layer.
     """
     try:
         kernel = which.on(layer)
@@ -299,7 +299,9 @@ def launch_text(which: Variant, layer: Layer = LENET86[1]) -> str:
         lab_kernel = variant(which.rung.name, **chosen).on(layer)
         extra_bytes = [
             own - theirs
-            for own, theirs in zip(*map(_list_static_bytes, (kernel, lab_kernel)), strict=True)
+            for own, theirs in zip(
+                _list_static_bytes(kernel, tools), _list_static_bytes(lab_kernel), strict=True
+            )
         ]
     lines = [
         f"{launch.kernel}: grid {launch.grid}, block {launch.block}, {launch.shared + extra:,} bytes of shared "
@@ -309,8 +311,18 @@ def launch_text(which: Variant, layer: Layer = LENET86[1]) -> str:
     return "\n".join([f"Launch on {layer.name}, {IMAGES} images:", *lines])
 
 
-def _list_static_bytes(kernel: LayerKernel) -> list[int]:
-    """Return the bytes of static shared memory of each function of a kernel, which is compiled."""
+def _list_static_bytes(kernel: LayerKernel, tools: Sequence[str] = ()) -> list[int]:
+    """Return the bytes of static shared memory of each function of a kernel, which is compiled.
+
+    With `tools` of check mode it is compiled with these alone, if the functions are found in that.
+    """
+    if tools:
+        from hostcuda import checking  # here, because it loads the engine
+
+        path = kernel.variant.compile_checked(kernel.defines, tools)
+        sizes = [checking.read_shared_bytes(path, name) for name in kernel.variant.kernels]
+        if None not in sizes:
+            return sizes
     module = kernel.module(quick=kernel.variant.own)
     return [module.get_function(name).shared_size_bytes for name in kernel.variant.kernels]
 

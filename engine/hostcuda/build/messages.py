@@ -33,7 +33,9 @@ _LOCATED = re.compile(
     r"^(?P<place>(?P<file>[^\s:][^:\n]*):\d+(?::\d+)?):\s+(?P<what>.*)|^(?P<head>[^\s:][^:\n]*): (?:In|At) "
 )
 _NOISE = re.compile(
-    r"In file included from |\s+from |compilation terminated|\d+ errors? generated|cc1plus: note: disable pass "
+    r"In file included from |\s+from |compilation terminated|cc1plus: note: disable pass |"
+    # clang's: how many messages there are, and which of g++'s flags it does not know
+    r"\d+ (?:error|warning)s?(?: and \d+ errors?)? generated|\S*clang\S*: warning: |warning: unknown warning option "
 )
 _ENGINE_NAMES = r"hostcuda::\w+|cudaMemcpy|__(?:shfl|ballot|any|all)"
 _ENGINE_WARNING = re.compile(

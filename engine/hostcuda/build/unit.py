@@ -10,6 +10,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, NoReturn
 
@@ -114,7 +115,7 @@ class Unit:
             return "it is compiled for a debugger"
         return "HOSTCUDA_EXECUTION_MODE=fibers asks for them" if mode == "fibers" else ""
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The cache's key, a digest of all that the result depends on but the headers."""
         return cache.digest(
@@ -143,8 +144,8 @@ class Unit:
             else self.source
         )
 
-    @property
-    def flags(self) -> list[str]:
+    @cached_property
+    def flags(self) -> tuple[str, ...]:
         """The flags, most of which must be the same for the precompiled header."""
         flags = [*self.options.flags(bool(self.tools)), *toolchain.module_flags(self.command)]
         # the lines of failed calls
@@ -156,17 +157,17 @@ class Unit:
             clang = toolchain.is_clang(self.command)
             unneeded = checkmode.list_unneeded_flags(self.source, clang, self.options.include_dirs)
             flags = [flag for flag in flags if flag not in unneeded]
-        return flags
+        return (*flags,)
 
-    @property
+    @cached_property
     def prelude_flags(self) -> list[str]:
         """The flags of the precompiled header: g++ takes it with and without those that depend on the source.
 
         And with any optimization.
         """
         if toolchain.is_clang(self.command):
-            return self.flags
-        flags = replace(self, options=replace(self.options, quick=False)).flags
+            return [*self.flags]
+        flags = replace(self, source="", options=replace(self.options, quick=False)).flags
         return [flag for flag in flags if flag not in checkmode.OF_SOURCES]
 
     def make_prelude(self, *name: str) -> str:

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
@@ -214,14 +214,17 @@ def take() -> None:
         _records.append(record)
         # -1: a copy; each line of a profile's file is a launch
         if record.index >= 0 or "profile" not in TOOLS:
-            _append_line("", asdict(record))
+            _append_line("", vars(record))
 
 
 def _append_line(suffix: str, row: dict) -> None:
-    """Append a row as JSON to the file that HOSTCUDA_CHECK_OUT names, plus a suffix; do nothing if it is not set."""
+    """Append a row as JSON to the file that HOSTCUDA_CHECK_OUT names, plus a suffix; do nothing if it is not set.
+
+    Dataclasses in it become objects with their fields.
+    """
     if out := os.environ.get("HOSTCUDA_CHECK_OUT"):
         with open(out + suffix, "a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+            file.write(json.dumps(row, default=vars) + "\n")
 
 
 def _record_note(kind: str, message: str, file: str, line: int) -> None:
