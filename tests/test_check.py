@@ -239,6 +239,21 @@ def test_a_readers_kernel_is_hardly_optimized_for_small_shapes(monkeypatch):
         assert own == ({True} if most else {True, False})
 
 
+def test_what_is_timed_has_been_checked_as_it_is_compiled_for_that(monkeypatch):
+    mine = variant(1, f"{BASELINE}// {time.time_ns()}")
+    builds, plan = [], check_module._plan
+
+    def note_build(kernel, batch, quick):
+        builds.append("quick" if quick else "as timed")
+        return plan(kernel, batch, quick)
+
+    monkeypatch.setattr(check_module, "_plan", note_build)
+    check(mine, [(Layer("odd", 2, 9, 12, 3, 3), 1)], quiet=True)
+    for _ in range(2):  # once is enough
+        check_module.require_verified(mine)
+    assert builds == ["quick", "as timed"]
+
+
 def faults(x, k, state):
     from hostcuda import driver
 

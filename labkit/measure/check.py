@@ -218,23 +218,10 @@ def check(
         variant.own
         and sum(kernel.layer.macs(batch) for kernel, batch in shapes.values()) <= _QUICK_MACS
     )
-    # the CPU engine gives advice itself
-    advice = "if it does not end, restart Python" if device().engine == "gpu" else ""
-    with (
-        show_progress(len(shapes), f"compiling {variant.label}", advice=advice) as progress,
-        # the compiler looks for warnings meanwhile
-        ThreadPoolExecutor(1) as pool,
-    ):
-        if len(shapes) > 1:  # for a single shape, the plan compiles the kernel
-            with suppress(hostcuda.driver.CompileError):  # the plan raises it again
-                variant.precompile(*(kernel.defines for kernel, _ in shapes.values()), quick=quick)
+    # the compiler looks for warnings meanwhile
+    with ThreadPoolExecutor(1) as pool:
         warning = pool.submit(_compiler_warning, variant, [kernel for kernel, _ in shapes.values()])
-        # With its place in the seed, a shape has the same random inputs whether others are refused
-        # or not.
-        rows = [
-            _check_shape(kernel, batch, np.random.default_rng([seed, index]), progress, quick)
-            for index, (kernel, batch) in shapes.items()
-        ]
+        rows = _check_shapes(variant, shapes, seed, quick)
     sanitized, slow = ((), ""), ""
     if sanitize:
         layer, batch = _choose_sanitized((kernel.layer, batch) for kernel, batch in shapes.values())
@@ -250,10 +237,31 @@ def check(
         slow,
     )
     # for `require_verified`: `bench` and `bench_streams` call it first
-    _verified.add(_key(variant))
+    _verified[_key(variant)] = (shapes, seed) if quick and device().engine == "cpu" else None
     if not quiet:
         print(report)
     return report
+
+
+def _check_shapes(
+    variant: Variant, shapes: dict[int, tuple[LayerKernel, int]], seed: int, quick: bool
+) -> list[dict]:
+    """Check a variant on shapes by their places, of `_choose_shapes`; return the rows of the report.
+
+    `quick`: see `Variant.compiler_arguments`. Raises CheckFailed at the first fault or wrong result.
+    """
+    # the CPU engine gives advice itself
+    advice = "if it does not end, restart Python" if device().engine == "gpu" else ""
+    with show_progress(len(shapes), f"compiling {variant.label}", advice=advice) as progress:
+        if len(shapes) > 1:  # for a single shape, the plan compiles the kernel
+            with suppress(hostcuda.driver.CompileError):  # the plan raises it again
+                variant.precompile(*(kernel.defines for kernel, _ in shapes.values()), quick=quick)
+        # With its place in the seed, a shape has the same random inputs whether others are refused
+        # or not.
+        return [
+            _check_shape(kernel, batch, np.random.default_rng([seed, index]), progress, quick)
+            for index, (kernel, batch) in shapes.items()
+        ]
 
 
 def _choose_shapes(
@@ -466,6 +474,7 @@ def _describe_larger(variant: Variant, layer: Layer, said: str) -> str:
     if min(layer.Ho, layer.Wo) >= min(larger.Ho, larger.Wo):
         return ""
     try:
+        # hardly optimized in any case: it runs once, and only describes what another build got wrong
         with _plan(variant.on(larger), batch, quick=True) as plan:
             _run_inputs(plan, np.random.default_rng(1))
     except CheckFailed as wrong:
@@ -548,16 +557,25 @@ _INPUTS = {
 }
 
 
-_verified: set[tuple[str, str]] = set()  # (engine, identity of the variant)
+# (engine, identity of a variant that has passed `check`) -> shapes and seed of a check for which it
+# was hardly optimized; else None
+_verified: dict[tuple[str, str], tuple[dict[int, tuple[LayerKernel, int]], int] | None] = {}
 
 
 def require_verified(variant: Variant) -> None:
-    """Raise LabError if a variant, with its present source and options, has not passed `check` in this process."""
+    """Raise LabError if a variant, with its present source and options, has not passed `check` in this process.
+
+    If it was hardly optimized for that check, check it once as it is compiled to be timed: raises
+    CheckFailed if it is then wrong.
+    """
     if not is_verified(variant):
         raise LabError(
             f"{variant.label} is not verified in this session: the time of a wrong kernel means nothing. "
             "Run labkit.check on this variant first"
         )
+    if checked_quickly := _verified[_key(variant)]:
+        _check_shapes(variant, *checked_quickly, quick=False)
+        _verified[_key(variant)] = None
 
 
 def is_verified(variant: Variant) -> bool:
