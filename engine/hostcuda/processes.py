@@ -29,6 +29,11 @@ import hostcuda
 from hostcuda.errors import EngineError, Interrupted
 from hostcuda.settings import HOME
 
+# For a program whose libraries, such as NumPy's, are to start no threads.
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+# For a program of the engine or the lab: it takes no module from the folder in which it works.
+OWN_MODULES = {"PYTHONSAFEPATH": "1"}
+
 
 @dataclass(frozen=True)
 class Ended:

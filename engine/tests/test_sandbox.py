@@ -87,11 +87,14 @@ def test_it_sees_no_files_but_those_that_it_needs(tmp_path, monkeypatch):
         "HOSTCUDA_CACHE_DIR",
         "HOSTCUDA_CHECK",
         "HOSTCUDA_ENGINE",
+        "MKL_NUM_THREADS",
+        "OMP_NUM_THREADS",
         "OPENBLAS_NUM_THREADS",
         "PATH",
         "PWD",
         "PYTHONDONTWRITEBYTECODE",
         "PYTHONPATH",
+        "PYTHONSAFEPATH",
         "TMPDIR",
     }
     assert len(processes) < 5 and os.getpid() not in processes

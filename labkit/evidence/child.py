@@ -84,7 +84,7 @@ def trace(
     """
     with temporary.folder() as folder:
         command = prepare_command(folder, variant, layer, batch, module, **arguments)
-        environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": check}
+        environment = processes.OWN_MODULES | {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": check}
         ended = processes.run(command, environment, timeout, capture=True)
         read_runs(folder)  # called because it raises CompileError
         rows = processes.lines(folder / "rows")

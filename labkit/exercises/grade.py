@@ -39,7 +39,8 @@ from labkit.spec.layers import LENET72, LENET86
 
 _RECORDED = "H200"  # the device whose times stand in where there is no GPU
 _GRADER = "labkit.exercises.grader"
-CHECKS = ",".join(("profile", *TOOLS))  # the tools of check mode in the child
+CHECKED = ("profile", *TOOLS)  # the tools of check mode in the child
+CHECKS = ",".join(CHECKED)
 
 
 def grade(
@@ -238,6 +239,7 @@ def write_job(exercise: Exercise, source: str, folder: Path) -> tuple[list[str],
     """Write the child process's input into an empty folder; return its command and its environment variables."""
     hand_over(exercise, source, folder)
     environment = {
+        **processes.OWN_MODULES,
         "HOSTCUDA_ENGINE": "cpu",
         "HOSTCUDA_CHECK": CHECKS,
         "HOSTCUDA_CHECK_OUT": str(folder / "events"),

@@ -29,8 +29,6 @@ import numpy as np
 import hostcuda
 from hostcuda import checking, processes
 from hostcuda.errors import EngineError
-from hostcuda.sandbox import write_answer
-from hostcuda.untrusted import guard, refuse
 from labkit.exercises.exercise import FILE_BYTES, RUN_S, Exercise, receive
 
 _MESSAGE = 1 << 16  # characters that are kept of a message of the compiler or the engine
@@ -42,8 +40,12 @@ def main(folder: Path, untrusted: bool = False) -> None:
     # a secret of the parent: no attempt can write an answer with it
     word = sys.stdin.read() if untrusted else ""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # an attempt must not read the standard input
-    finish = functools.partial(_pack, folder, word) if untrusted else lambda: None
-    if not untrusted:  # a sandbox has limits of its own
+    finish: Callable[[], None] = lambda: None
+    if untrusted:
+        from hostcuda.sandbox import write_answer  # before the attempt runs
+
+        finish = functools.partial(_pack, folder, functools.partial(write_answer, word=word))
+    else:  # a sandbox has limits of its own
         _limit_process()
     _run(exercise, source, folder, untrusted, finish)
     finish()
@@ -60,6 +62,9 @@ def _run(
     subject = exercise.subject
     try:
         if untrusted:
+            # here: a reader's own attempt needs neither
+            from hostcuda.untrusted import guard, refuse
+
             refuse(source, subject.headers)  # raises EngineError if the text is more than a kernel
             # from here on, the process loads no module that calls the host
             guard(source, subject.headers)
@@ -97,13 +102,13 @@ def _limit_process() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-def _pack(folder: Path, word: str) -> None:
-    """Collect a folder's arrays and events in its file `answer`, marked by `word`: a sandbox returns one file."""
+def _pack(folder: Path, write: Callable[..., None]) -> None:
+    """Collect a folder's arrays and events in its file `answer`, by `write`: a sandbox returns one file."""
     arrays = {
         path.stem: base64.b64encode(path.read_bytes()).decode() for path in folder.glob("*.npy")
     }
     events = processes.lines(Path(os.environ["HOSTCUDA_CHECK_OUT"]))
-    write_answer(folder / "answer", word, {"events": events, "arrays": arrays})
+    write(folder / "answer", record={"events": events, "arrays": arrays})
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import pytest
 
 import hostcuda
 import labkit
+from hostcuda import processes
 from labkit.base.errors import LabError
 from labkit.base.paths import natural_key
 from labkit.exercises import exercise as exercise_module
@@ -35,6 +36,7 @@ from labkit.exercises.grade import (
     _write_advice,
     describe_times,
     grade,
+    write_job,
 )
 from labkit.exercises.judge import (
     _LOOK,
@@ -163,6 +165,14 @@ def test_the_child_gets_neither_the_seed_nor_what_is_expected(number, tmp_path):
         ]
         # zeros: not yet summed
         assert len(outputs) == len(sent) and not any(output.array.any() for output in outputs)
+
+
+def test_the_child_takes_no_module_from_the_folder_in_which_it_works(tmp_path, monkeypatch):
+    (tmp_path / "numpy.py").write_text("raise SystemExit('taken')")
+    monkeypatch.chdir(tmp_path)
+    command, environment = write_job(exercise("04a"), exercise("04a").start, tmp_path)
+    child = processes.run([*command[:-1], str(tmp_path / "none")], environment, 60, capture=True)
+    assert "FileNotFoundError" in child.output and "taken" not in child.output
 
 
 HEADS = {

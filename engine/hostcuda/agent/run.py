@@ -219,8 +219,6 @@ def run_job(job: Mapping, seconds: float, walled: bool) -> Run:
             "HOSTCUDA_CHECK": choose_tools(job["what"]),
             "HOSTCUDA_WARNINGS": "1" if job["program"] else "all",
             "HOSTCUDA_CHECK_OUT": str(folder / "launches"),
-            # of a reference's libraries, which may start no threads
-            **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
         }
         command = [sys.executable, "-m", "hostcuda.agent.child", str(folder)]
         if job["program"]:
@@ -235,6 +233,7 @@ def run_job(job: Mapping, seconds: float, walled: bool) -> Run:
             except sandbox.NoResultError as error:
                 records, events, answers, stopped = [], [], [], str(error)
         else:
+            environment |= processes.ONE_THREAD | processes.OWN_MODULES  # as in the sandbox
             ended = processes.run(command, environment, most, capture=True, memory=MEMORY)
             records, events, answers = map(processes.lines, files)
     # the child has ended by itself, or has said so: the time was not up in the compiler

@@ -178,7 +178,7 @@ async def _call(tool: str, seconds: int, **arguments: Any) -> CallToolResult:
                 request = json.dumps(
                     [os.getpid(), tool, {**arguments, "seconds": seconds} if arguments else {}]
                 ).encode()
-                printed = await _run([sys.executable, "-m", "hostcuda.agent"], request)
+                printed = await _run([sys.executable, "-P", "-m", "hostcuda.agent"], request)
     except TimeoutError:
         return _fail(f"the call did not end within {seconds + _COMPILING} s and was stopped")
     finally:
