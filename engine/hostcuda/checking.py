@@ -87,7 +87,7 @@ def precompile(
 
 
 def read_shared_bytes(library: Path, kernel: str) -> int | None:
-    """Return the bytes of static shared memory of a kernel, by its symbol, in a compiled file; None: it has no such one.
+    """Return the bytes of static shared memory of a kernel (its symbol) in a compiled file; None: there is no such one.
 
     It does not load the file, and takes one that `precompile` has made.
     """
