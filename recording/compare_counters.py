@@ -158,9 +158,8 @@ def record_instructions() -> Path:
         )
     for job in solved:
         text = exercise(job.exercise).solution
-        text = (
-            text if 'extern "C"' in text else f'extern "C" {{\n#line 1\n{text}}}'
-        )  # as for the engine: names stay
+        # as for the engine: names stay
+        text = text if 'extern "C"' in text else f'extern "C" {{\n#line 1\n{text}}}'
         tables.append(machine_code.disassemble(text, "attempt.cu", NVCC_OPTIONS, ARCH))
     parts = [
         table.assign(program=job.program, shape=job.shape, source=job.source)
@@ -257,9 +256,8 @@ class Code:
         lines = []
         for line, rows in sites.groupby("line"):
             compiled = code[code["line"] == line]
-            asked = (
-                rows["size"] * rows["requests"]
-            ).sum()  # bytes per lane, over all times that the line runs
+            # bytes per lane, over all times that the line runs
+            asked = (rows["size"] * rows["requests"]).sum()
             moved = (compiled["bytes"] * compiled["count"]).sum()  # bytes per lane, each time
             lines.append(
                 {

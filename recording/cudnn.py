@@ -20,11 +20,8 @@ from recording.keep import record_table, stamp
 from recording.options import LAYERS, Dry
 
 BATCHES = (100, 1000, 10_000)
-MODES = {
-    "fp32": 1e-5,
-    "tf32": 2e-3,
-    "fp16": 2e-3,
-}  # mode -> the largest error, relative to sum |x| |k|
+# mode -> the largest error, relative to sum |x| |k|
+MODES = {"fp32": 1e-5, "tf32": 2e-3, "fp16": 2e-3}
 LAYOUTS = ("NCHW", "NHWC")
 REPEAT = 20
 WARM_UP_MS = 50

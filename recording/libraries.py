@@ -32,22 +32,13 @@ SECONDS = {"cudnn": 40, "compile": 240, "triton": 420}
 PLANS = 10  # the number that PyTorch tries by default
 EXACT = {**MODES, "3xtf32": MODES["fp32"]}  # mode -> the largest error, relative to sum |x| |k|
 COMPILED = ("fp16", "tf32")  # in NHWC, the faster layout of both on three of the four layers
-PRECISIONS = {
-    "tf32": "tf32",
-    "3xtf32": "tf32x3",
-    "fp16": "ieee",
-}  # mode -> the precision of Triton's products
+# mode -> the precision of Triton's products
+PRECISIONS = {"tf32": "tf32", "3xtf32": "tf32x3", "fp16": "ieee"}
 # The sizes that are tried, each axis from the value that the search begins with.
-TILES = (
-    (128, 64, 256, 32),
-    (32, 16, 64, 128),
-    (4, 2, 8),
-    (3, 1, 2, 4),
-)  # pixels, terms, warps, stages
-CUTILE_TILES = (
-    (128, 64, 256),
-    (32, 16, 64),
-)  # pixels, terms; cuTile chooses the warps and the stages
+# pixels, terms, warps, stages
+TILES = ((128, 64, 256, 32), (32, 16, 64, 128), (4, 2, 8), (3, 1, 2, 4))
+# pixels, terms; cuTile chooses the warps and the stages
+CUTILE_TILES = ((128, 64, 256), (32, 16, 64))
 CUTLASS_MODES = {"fp16": 0, "tf32": 1, "3xtf32": 2}  # as in implicit_gemm.cu
 CUTLASS_PIXELS = (128, 256)
 

@@ -37,11 +37,8 @@ from recording.keep import record_evidence, record_table, stamp
 from recording.options import Folder, Repeat
 from recording.truncation import NAMES, measure_parts
 
-BATCHES = {
-    10_000: True,
-    1000: False,
-    100: True,
-}  # batch -> whether torch.compile is measured: it takes a minute
+# batch -> whether torch.compile is measured: it takes a minute
+BATCHES = {10_000: True, 1000: False, 100: True}
 ON_SEVERAL = 40_000  # images over all devices
 COUNTERS = (*MEASURED.values(), *RECORDED.values(), *map(STALLED.format, STALLS))
 KEY = ["device", "label", "dtype", "batch", "where", "pixels"]

@@ -24,11 +24,8 @@ from recording.gpu import describe_torch, require_torch, time_torch
 from recording.keep import record_table, stamp
 from recording.options import Dry
 
-MODES = {
-    "fp32": "float32",
-    "tf32": "float32",
-    "fp16": "float16",
-}  # PyTorch's modes, and the data type of each
+# PyTorch's modes, and the data type of each
+MODES = {"fp32": "float32", "tf32": "float32", "fp16": "float16"}
 # TF32 and half have mantissas of equal length, so the bound of half is that of both.
 _BOUND = {"fp32": "float32", "tf32": "float16", "fp16": "float16"}
 COMPILED = ("tf32", "fp16"), ("float32", "uint8 86x86")  # modes and pixels that PyTorch compiles

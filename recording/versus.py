@@ -260,9 +260,8 @@ def versus(
                 path = record_table(
                     table, "versus", out, ["network", "layer", "batch"] if only else None
                 )
-    best = table.groupby(["label", "network", "layer", "batch"], sort=False)[
-        "median_ms"
-    ].min()  # of the layouts
+    # the fastest layout's time
+    best = table.groupby(["label", "network", "layer", "batch"], sort=False)["median_ms"].min()
     print(
         f"\n{best.unstack(['network', 'layer', 'batch']).to_string(float_format='{:.4g}'.format)}"
     )

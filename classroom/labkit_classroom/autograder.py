@@ -50,9 +50,8 @@ def write_zip(path: Path, tasks: Iterable[Exercise]) -> Path:
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
         for name, data in _list_files(tasks):
             entry = zipfile.ZipInfo(name)  # without the time: the same grader is the same file
-            entry.external_attr = (
-                0o755 if name in ("setup.sh", "run_autograder") else 0o644
-            ) << 16  # Unix permissions
+            # Unix permissions
+            entry.external_attr = (0o755 if name in ("setup.sh", "run_autograder") else 0o644) << 16
             file.writestr(entry, data, zipfile.ZIP_DEFLATED)
     return write(path, content.getvalue())
 

@@ -232,9 +232,8 @@ def write_all(
     met, ungraded = ([], [])
     sheet = csv.writer(text, lineterminator="\n")
     sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
-    book: dict[
-        tuple[str, str], tuple[Fraction, str]
-    ] = {}  # the points of a person at an exercise, and the notes
+    # the points of a person at an exercise, and the notes
+    book: dict[tuple[str, str], tuple[Fraction, str]] = {}
     other_files, names = [], _choose_file_names(numbers_of)
     for student in sorted(numbers_of):
         graded = (read_result(out, student, number) for number in sorted(numbers_of[student]))
@@ -279,20 +278,8 @@ def write_all(
             budget=BUDGET,
         )
     for person in terms.roster.missing(numbers_of) if terms.roster else ():
-        row = [
-            person.id,
-            person.name,
-            "",
-            "",
-            "",
-            "nothing handed in",
-            "",
-            "",
-            "",
-            "",
-            0,
-            "",
-        ]  # id, then `_COLUMNS`
+        # id, then `_COLUMNS`
+        row = [person.id, person.name, "", "", "", "nothing handed in", "", "", "", "", 0, ""]
         sheet.writerow(map(gradebooks.shown, row))
     if terms.roster:
         columns = {

@@ -58,9 +58,8 @@ NO_RESULT = "not right yet: "
 # Threads of one process feed about 20 child processes: each takes seconds, and 0.02 to 0.08 s of
 # this process.
 _THREADS = 16
-_TEXT = (
-    8_000  # characters of a line of a grade: messages repeat lines of the kernel, which may be long
-)
+# characters of a line of a grade: messages repeat lines of the kernel, which may be long
+_TEXT = 8_000
 _IN_FLIGHT = 256  # submissions that an executor has at a time
 _SHOWN = ("cli", "draw", "notebooks", "page")  # packages that decide no grade
 _DECIDE = ("grading.py", "sandbox.py")  # files of this package that do
@@ -189,9 +188,8 @@ def grade_all(
     numbers = {submission.exercise for submission in handed_in if not submission.problem}
     tasks = {number: digest_task(number) for number in numbers}
     starts = _note_starts(folder, numbers)
-    waiting: dict[
-        tuple, list[Submission]
-    ] = {}  # groups of the same text, each of which is graded once
+    # groups of the same text, each of which is graded once
+    waiting: dict[tuple, list[Submission]] = {}
     for submission in handed_in:
         earlier, number = _read(_choose_path(folder, submission)), submission.exercise
         key = (

@@ -26,9 +26,8 @@ from labkit_classroom.roster import parse_time, read_table
 
 _CELL = re.compile(r"\s*%%(?:kernel|cuda)\b[^\n]*?--exercise[= ]+(\S+)[^\n]*")
 _KINDS = (".ipynb", ".cu")
-MANIFEST = (
-    "manifest.csv"  # beside the hand-ins: their students and their times, as a platform knows them
-)
+# beside the hand-ins: their students and their times, as a platform knows them
+MANIFEST = "manifest.csv"
 # The most that is read of a student. The rest is not looked at, and the student's page says so.
 _BYTES = 20 * 2**20  # of a file: a notebook with figures has one or two million
 _VALUES = 500_000  # of a notebook's JSON

@@ -293,9 +293,8 @@ def _follows(row: dict, key: tuple, races: dict[tuple, set], exited: list[tuple]
 
 def _fold(rows: Sequence[dict]) -> list[dict]:
     """Return the rows without those that follow from others, and one row for all races on an array that share lines."""
-    groups: list[
-        tuple[tuple, set, list]
-    ] = []  # (kind, kernel, array's address); places (file, line); rows
+    # (kind, kernel, array's address); places (file, line); rows
+    groups: list[tuple[tuple, set, list]] = []
     for row in rows:
         accesses = (
             [row, row["other"]]

@@ -23,9 +23,8 @@ SHARED_OPT_IN_BYTES = 227 * 1024  # per block, with opt-in, on compute capabilit
 REGISTER_UNIT = 256  # a warp's registers are allocated in multiples of this
 WARP_UNIT = 4  # a multiprocessor has four partitions with registers of their own
 SHARED_UNIT = 128  # bytes: a block's shared memory is allocated in multiples of this
-DRIVER_BYTES = (
-    1024  # of a block's shared memory, reserved by the driver from compute capability 8.0 on
-)
+# of a block's shared memory, reserved by the driver from compute capability 8.0 on
+DRIVER_BYTES = 1024
 _BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24, (11, 0): 24, (12, 0): 24, (12, 1): 24}
 
 

@@ -29,9 +29,8 @@ from hostcuda.tables import HTML, table
 
 ABANDONED = "CPU engine, counted until it was abandoned"
 _ON_GPU = {"HOSTCUDA_ENGINE": "gpu"}
-_REGISTERS = (
-    "; registers: "  # in `source`, before the name of the compiler that the registers come from
-)
+# in `source`, before the name of the compiler that the registers come from
+_REGISTERS = "; registers: "
 COUNTED, NCU, EVENTS = "CPU engine, counted", "ncu", "events, no counters"
 
 _TAKEN = NAMES["local_requests_address_taken"]
@@ -276,9 +275,8 @@ def counted(
             }
         )
         if figures[number]:
-            rows[-1]["source"] += (
-                f"{_REGISTERS}{compiler}"  # `Profile.summary` reads the compiler from there
-            )
+            # `Profile.summary` reads the compiler from there
+            rows[-1]["source"] += f"{_REGISTERS}{compiler}"
         # 0 counted: the host's compiler may have removed some
         rows[-1][_TAKEN] = rows[-1].get(_TAKEN) or np.nan
         sites += [

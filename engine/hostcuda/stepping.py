@@ -248,11 +248,8 @@ def _run(
     except LaunchError as error:  # the runtime abandons a launch when the thread has ended
         if _ENDED not in str(error):
             raise
-    log, events, at = (
-        ctypes.c_void_p(),
-        [],
-        0,
-    )  # the log: per event an `_EVENT`, then the bytes of its data
+    # the log: per event an `_EVENT`, then the bytes of its data
+    log, events, at = (ctypes.c_void_p(), [], 0)
     library.hc_step_log.restype = ctypes.c_size_t
     used = library.hc_step_log(ctypes.byref(log))
     text = ctypes.string_at(log, used) if used else b""
@@ -315,15 +312,11 @@ def _build_access(
 def _build_steps(code: _Code, run: list[_Event], other_run: list[_Event]) -> list[Step]:
     """Return the steps of a followed thread from the events of two runs; bytes that differ between them are not set."""
     steps: list[Step] = []
-    open_calls: list[
-        tuple[int, int]
-    ] = []  # (frame pointer, number) of the calls that run, the outermost first
+    # (frame pointer, number) of the calls that run, the outermost first
+    open_calls: list[tuple[int, int]] = []
     open_steps: dict[int, Step] = {}  # number of a call -> its last step
-    last, calls, function = (
-        0,
-        0,
-        None,
-    )  # the place of the last statement, how many calls there were, the function
+    # the place of the last statement, how many calls there were, the function
+    last, calls, function = (0, 0, None)
     for event, twin in zip(run, other_run, strict=True):
         if event.kind:
             if steps:

@@ -391,10 +391,8 @@ _STARTS = frozenset(
     ]
 )
 _CALLED_BY_LOADER = (elf.SHT_PREINIT_ARRAY, elf.SHT_INIT_ARRAY, elf.SHT_FINI_ARRAY)
-_CHOSEN_BY_LOADER = (
-    37,
-    1032,
-)  # R_X86_64_IRELATIVE and R_AARCH64_IRELATIVE: it calls a function for an address
+# R_X86_64_IRELATIVE and R_AARCH64_IRELATIVE: it calls a function for an address
+_CHOSEN_BY_LOADER = (37, 1032)
 
 
 def refuse_symbols(

@@ -264,11 +264,8 @@ def traffic(page: Page, profile: Profile) -> None:
     }
     if not panels:
         raise LabError(f"draw.traffic: this profile has no counters of traffic. {profile.note}")
-    labels, step, top = (
-        counts[counts.columns[0]].tolist(),
-        22,
-        58,
-    )  # the first column names the variant; pixels
+    # the first column names the variant; step, top: pixels
+    labels, step, top = (counts[counts.columns[0]].tolist(), 22, 58)
     message = "What the kernels ask of the memory"
     if len(labels) > 1 and "global_sectors" in counts:
         before, after = counts["global_sectors"].iloc[-2:]

@@ -31,11 +31,8 @@ def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]]) -
     if not len(table):
         raise LabError("draw.constant_divergence got no measurement: give each series at least one")
     last = table[table.columns[-1]].dropna()
-    few, many, top = (
-        last.index[0],
-        last.index[-1],
-        table.max().max() * 1.08,
-    )  # top: the end of the axis
+    # top: the end of the axis
+    few, many, top = (last.index[0], last.index[-1], table.max().max() * 1.08)
     page.open(
         342,
         f"{last.name}: {last[many] / last[few]:.2g} times as long with {many} elements as with {few}",

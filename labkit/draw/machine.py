@@ -73,11 +73,8 @@ def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, threa
         color=style.MUTED,
         bbox=clear,
     )
-    numbers = [
-        *range(8),
-        None,
-        *range(threads - 4, threads),
-    ]  # the first 8 threads of the block, a gap, the last 4
+    # the first 8 threads of the block, a gap, the last 4
+    numbers = [*range(8), None, *range(threads - 4, threads)]
     for k, t in enumerate(numbers):
         x, followed = left + k * cell, t == thread
         page.rect(
@@ -181,11 +178,8 @@ def simulate_issue(warps: int, work: int, latency: int, cycles: int) -> list[lis
     `work` instructions, the last of which is a load; the next one needs its word, `latency` cycles
     later, and so on. The scheduler takes the warp that has been ready for longest.
     """
-    ready_at, left, states = (
-        [0] * warps,
-        [work] * warps,
-        [[] for _ in range(warps)],
-    )  # left: until its load, inclusive
+    # left: until its load, inclusive
+    ready_at, left, states = ([0] * warps, [work] * warps, [[] for _ in range(warps)])
     for cycle in range(cycles):
         ready = [warp for warp in range(warps) if ready_at[warp] <= cycle]
         chosen = min(ready, key=lambda warp: (ready_at[warp], warp), default=None)

@@ -10,11 +10,8 @@ from labkit.draw import style
 from labkit.draw.style import SMALL, Page, count, figure, percent, wide
 from labkit.spec.layers import Layer, as_layer
 
-WIDE, SIDE, MAPS = (
-    8,
-    2,
-    4,
-)  # in `squares`: inputs in a row of a window; outputs along a square; maps of a product
+# in `squares`: inputs in a row of a window; outputs along a square; maps of a product
+WIDE, SIDE, MAPS = (8, 2, 4)
 
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
@@ -60,11 +57,8 @@ def im2col(
     column, followed = window[0] * Wo + window[1], element[0] * W + element[1]
     copies, maps = np.argwhere(u == followed).tolist(), 2  # two maps of the mask show what a row is
     cell = min(26.0, 300 / (Ho * Wo), 300 / size)
-    x0, x1, top = (
-        26,
-        26 + max(size * cell + 108, W * cell + 150),
-        104,
-    )  # left edges of x and k, of u and y; top of x, u
+    # left edges of x and k, of u and y; top of x, u
+    x0, x1, top = (26, 26 + max(size * cell + 108, W * cell + 150), 104)
     low = top + max(size * cell, (H + 1) * cell) + 44  # top of k and y
     n, below = len(copies), low + maps * cell + 24
     places_text = f"{n} of them" if n > 1 else "one"
@@ -333,14 +327,8 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
             f"draw.squares: K, lane = {K}, {lane}: K from 1 to {WIDE - 1}, lane from 0 to {WARP - 1}"
         )
     where = place_weights(K)
-    high, small, cell, x0, x1, top = (
-        where.shape[1] // WIDE,
-        13,
-        16,
-        24,
-        468,
-        116,
-    )  # high: rows of a window; pixels
+    # high: rows of a window; pixels
+    high, small, cell, x0, x1, top = (where.shape[1] // WIDE, 13, 16, 24, 468, 116)
     page.open(
         top + 17 * cell + 40,
         f"Four outputs share {high} × {WIDE} inputs; {percent(where.mean())} of the terms are weights",
@@ -391,13 +379,8 @@ def stack(page: Page, down: int = 2, tall: int = 4) -> None:
     """
     if down not in (1, 2) or not 1 <= tall <= 7:
         raise LabError(f"draw.stack: down, tall = {down}, {tall}: down is 1 or 2, tall from 1 to 7")
-    channels, high, cell, broad, top = (
-        3 - down,
-        6 + down,
-        16,
-        26 * down,
-        124 - 20 * down,
-    )  # high: rows of a window
+    # high: rows of a window
+    channels, high, cell, broad, top = (3 - down, 6 + down, 16, 26 * down, 124 - 20 * down)
     rows = high + down * (tall - 1)
     # lanes of four words, a gap, a k-step per window
     numbers = np.full((channels, rows, 5 + tall), -1)

@@ -26,11 +26,8 @@ class Measured:
     ):
         rows = table[table["layer"] != ""] if "layer" in table else table  # "": a whole network
         require_columns(rows, ["label", "layer", "batch", *columns], figure_name)
-        self.rows, self.figure_name, self.note = (
-            rows,
-            figure_name,
-            table.attrs.get("note", ""),
-        )  # as `bench` sets it
+        # as `bench` sets it
+        self.rows, self.figure_name, self.note = (rows, figure_name, table.attrs.get("note", ""))
         if not self.note and "engine" in rows and (rows["engine"] == "cpu").any():
             self.note = "Not GPU times: measured on the CPU engine."
         devices = rows["device"].unique() if "device" in rows else ()

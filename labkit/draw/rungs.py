@@ -11,12 +11,8 @@ from labkit.draw.measured import Measured
 from labkit.draw.style import SMALL, Page, figure, log_ticks, number, wide, widest
 
 _COLUMNS = ("op_ms", "x_reference")  # what a table needs besides those of `Measured`
-_TOP, _STEP, _FOOT, _GAP = (
-    76,
-    27,
-    44,
-    22,
-)  # pixels: heading and key, a bar, under the bars, between panels
+# pixels: heading and key, a bar, under the bars, between panels
+_TOP, _STEP, _FOOT, _GAP = (76, 27, 44, 22)
 _UNITS = {"float32": "FP32", "float16": "FP16"}
 _SAME = 1.02  # two times with a smaller ratio are called the same
 

@@ -235,17 +235,10 @@ def convolution(page: Page, layer: Layer | str) -> None:
     K, C, M = layer.K, layer.C, layer.M
     shared, window = C * K * (K - 1), f"{'' if C == 1 else f'{C} × '}{K}×{K}"
     outputs, inputs = M * layer.Ho * layer.Wo, C * layer.H * layer.W
-    rows, columns, r, c = (
-        K + 3,
-        K + 5,
-        1,
-        2,
-    )  # the part of the image that is drawn; the window's place in it
-    cell, h, y = (
-        min(22.0, 210 / rows),
-        4 if rows > 4 else rows,
-        104,
-    )  # h: rows of the output that are drawn
+    # rows, columns: the part of the image that is drawn; r, c: the window's place in it
+    rows, columns, r, c = (K + 3, K + 5, 1, 2)
+    # h: rows of the output that are drawn
+    cell, h, y = (min(22.0, 210 / rows), 4 if rows > 4 else rows, 104)
     top = y + r * cell  # the windows' upper edge
     middle = top + K * cell / 2
     # the output's upper edge: its row r is at the middle of the window

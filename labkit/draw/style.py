@@ -51,30 +51,14 @@ INK, MUTED, FAINT, HAIR, EMPTY, PAPER = (
     "#eef1f4",
     "#ffffff",
 )
-PALE, TINT, WARM = (
-    "#9db9d9",
-    "#dce8f5",
-    "#fbe3c0",
-)  # blue that is context; blue and orange as a ground
-STEEL, BROWN, VIOLET, ROSE, OLIVE = (
-    "#4f86c2",
-    "#b8650a",
-    "#7a4fa3",
-    "#e3b7c8",
-    "#d9d28a",
-)  # more kinds of a thing
-HALO, OVERLAP, STONE, SAND = (
-    "#cfe2f4",
-    "#bcd3ec",
-    "#e6dfd6",
-    "#f9d39a",
-)  # grounds of inputs: which output needs them
-MOSS, MINT, LEAF, SAGE = (
-    "#cfe8df",
-    "#e2f2ec",
-    "#e3f3ee",
-    "#9fd0c1",
-)  # grounds and edges beside GREEN
+# blue that is context; blue and orange as a ground
+PALE, TINT, WARM = ("#9db9d9", "#dce8f5", "#fbe3c0")
+# more kinds of a thing
+STEEL, BROWN, VIOLET, ROSE, OLIVE = ("#4f86c2", "#b8650a", "#7a4fa3", "#e3b7c8", "#d9d28a")
+# grounds of inputs: which output needs them
+HALO, OVERLAP, STONE, SAND = ("#cfe2f4", "#bcd3ec", "#e6dfd6", "#f9d39a")
+# grounds and edges beside GREEN
+MOSS, MINT, LEAF, SAGE = ("#cfe8df", "#e2f2ec", "#e3f3ee", "#9fd0c1")
 MIST, FOG = "#f4f7fa", "#f6f8fa"  # grounds behind text
 AMBER = "#8a5504"  # orange dark enough for text
 CYCLE = (BLUE, ORANGE, INK, SKY, RUST)

@@ -140,11 +140,8 @@ def compute_costs(layer: Layer, width: int) -> dict[str, float]:
     input of the image), bytes (shared memory per block), wavefronts (mean of a warp's shared load,
     with the tile's rows one after another).
     """
-    across, down, side = (
-        -(-layer.Wo // width),
-        -(-layer.Ho // width),
-        width + layer.K - 1,
-    )  # side: of an input tile
+    # side: of an input tile
+    across, down, side = (-(-layer.Wo // width), -(-layer.Ho // width), width + layer.K - 1)
     columns = sum(min(side, layer.W - width * i) for i in range(across))
     rows = sum(min(side, layer.H - width * i) for i in range(down))
     return {

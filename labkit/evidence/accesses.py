@@ -28,9 +28,8 @@ class WarpAccess:
     space: str  # "global", "shared" or "constant"
     op: str  # "ld", "st" or "atom"
     size: int  # bytes per lane
-    units: (
-        int  # what the engine counted for it: sectors of global memory, wavefronts of the other two
-    )
+    # what the engine counted for it: sectors of global memory, wavefronts of the other two
+    units: int
     name: str  # the array's name; empty if it has none
     base: int  # the array's address
     lanes: dict[int, int]  # lane to address; without the lanes that take no part

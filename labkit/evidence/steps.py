@@ -89,11 +89,8 @@ def _follow_thread(
 ) -> list[dict]:
     """Follow a thread of launch `number`; return its steps in the variant's file as the dicts of `follow_thread`."""
     layer, variant = plan.layer, plan.variant
-    shapes = {
-        "x": layer.x_shape(1),
-        "k": layer.k_shape,
-        "y": layer.y_shape(1),
-    }  # of the buffers whose shape is known
+    # of the buffers whose shape is known
+    shapes = {"x": layer.x_shape(1), "k": layer.k_shape, "y": layer.y_shape(1)}
     # `plan.buffers`: "x", "k", "y" and, of some rungs, "u" or "a", to their addresses; 0 without
     # one.
     buffers = {
@@ -146,9 +143,8 @@ def _to_json(value: object, buffers: Mapping[int, tuple]) -> object:
 def _describe_access(access: stepping.Access, buffers: Mapping[int, tuple]) -> dict:
     """Return an access as a dict for JSON: op, space, name, index, value; `buffers`: address -> (name, shape)."""
     name, shape = buffers.get(access.base, (access.name or f"{access.space} memory", access.shape))
-    element_bytes = (
-        len(shape) and access.bytes // int(np.prod(shape))
-    ) or access.size  # if the shape is not known
+    # if the shape is not known
+    element_bytes = (len(shape) and access.bytes // int(np.prod(shape))) or access.size
     index = _unravel((access.address - access.base) // element_bytes, shape)
     value = _to_json(access.value, buffers)
     return {"op": access.op, "space": access.space, "name": name, "index": index, "value": value}

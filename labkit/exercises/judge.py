@@ -35,12 +35,8 @@ if TYPE_CHECKING:
 
     from hostcuda.processes import Ended
 
-TOOLS = (
-    "memcheck",
-    "racecheck",
-    "initcheck",
-    "synccheck",
-)  # the sanitizer's tools that look at an attempt
+# the sanitizer's tools that look at an attempt
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 _MARKS = {True: "✓", False: "✗", None: "–"}
 _DIVERGENT = "divergent barrier"
 # The indices in the first row of the table of wrong outputs, below its heading: "  b  m  h  w  …\n

@@ -183,9 +183,8 @@ def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
     With `overlap` a last goal is added: the copies of all tiles but the first are under way while
     the block compares with another tile.
     """
-    on = (
-        "512 numbers"  # the counted case: 16 warps, each of which loads its own numbers and 4 tiles
-    )
+    # the counted case: 16 warps, each of which loads its own numbers and 4 tiles
+    on = "512 numbers"
     return (
         counted(
             "copied_bytes",

@@ -105,9 +105,8 @@ def _is_only_added_to(name: str, code: str) -> bool:
     if re.search(rf"(?:\.|->)\s*{name}\b", code):  # a member of a struct
         return False
     element = rf"\b{name}(?:\[(?:[^\[\]]|\[[^\[\]]*\])*\])+"  # sum[i], also sum[i][index[j]]
-    elsewhere = len(re.findall(rf"\b{name}\b", code)) > len(
-        re.findall(element, code)
-    )  # a call may set it: f(sum)
+    # a call may set it: f(sum)
+    elsewhere = len(re.findall(rf"\b{name}\b", code)) > len(re.findall(element, code))
     added, assigned = re.search(rf"{element}\s*\+=", code), re.search(rf"{element}\s*=(?!=)", code)
     return bool(added) and not assigned and not elsewhere
 

@@ -41,9 +41,8 @@ class Trial:
     about: str  # `START`, `SOLUTION`, or the name of a wrong answer or a cheat
     attempt: tuple  # the arguments of `grade` after the exercise
     says: str = ""  # a part of the answer to a wrong attempt
-    seed: str = (
-        ""  # the seed of the grading, which cheats alone have: it tells them from other trials
-    )
+    # the seed of the grading, which cheats alone have: it tells them from other trials
+    seed: str = ""
 
     @property
     def is_cheat(self) -> bool:

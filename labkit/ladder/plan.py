@@ -78,9 +78,8 @@ class PreparedLaunch(Launch):
 
     function: Any  # of the module, prepared; cuBLAS's product in place of a kernel
     arguments: tuple  # addresses of x, k and y as np.intp, then B, C, H, W, M and K as np.int32
-    dynamic_shared: (
-        int  # bytes per block that the launch asks for, beside those that the kernel declares
-    )
+    # bytes per block that the launch asks for, beside those that the kernel declares
+    dynamic_shared: int
 
 
 class LayerKernel:

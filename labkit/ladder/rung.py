@@ -73,17 +73,14 @@ class Call:
 class Rounding:
     """How a kernel rounds, for the checker's error bound."""
 
-    storage: np.dtype = (
-        FLOAT  # of x, k and y: inputs are rounded to it before the kernel runs, outputs after
-    )
+    # of x, k and y: inputs are rounded to it before the kernel runs, outputs after
+    storage: np.dtype = FLOAT
     accumulate: np.dtype = FLOAT  # type of the running sum
-    part: np.dtype | None = (
-        None  # type of the partial sums of `part_terms` products each, if it sums in two levels
-    )
+    # type of the partial sums of `part_terms` products each, if it sums in two levels
+    part: np.dtype | None = None
     part_terms: int = 0
-    operands: np.dtype | None = (
-        None  # type of the factors, if the op itself rounds x and k before it multiplies them
-    )
+    # type of the factors, if the op itself rounds x and k before it multiplies them
+    operands: np.dtype | None = None
     # How many numbers of that type add up to a factor, 1 or 2. With 2, the product of the two low
     # parts is left out.
     parts: int = 1
@@ -97,9 +94,8 @@ class Rung:
     name: str  # key of the records in `data/`
     idea: str  # one sentence
     calls: tuple[Call, ...]  # the kernels, in the order of their launches
-    base: str | None = (
-        None  # the rung that the diffs begin from; None: a new program, whose page shows the kernel
-    )
+    # the rung that the diffs begin from; None: a new program, whose page shows the kernel
+    base: str | None = None
     # The sub-steps that lead from the base to the rung, one idea each, in order. The other
     # sub-steps are experiments beside the path.
     path: tuple[str, ...] = ()

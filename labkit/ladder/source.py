@@ -78,9 +78,8 @@ def read(path: Path) -> str:
 def decode(data: bytes, name: Path | str) -> str:
     r"""Return the bytes of a kernel file as text, each line ended by "\n"; LabError, with `name`, if not UTF-8."""
     try:
-        return io.TextIOWrapper(
-            io.BytesIO(data), encoding="utf-8"
-        ).read()  # as `open` does, also with "\r\n"
+        # as `open` does, also with "\r\n"
+        return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8").read()
     except UnicodeDecodeError as error:
         line = 1 + error.object[: error.start].count(b"\n")
         raise LabError(

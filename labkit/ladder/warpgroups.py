@@ -6,9 +6,8 @@ from labkit.spec.devices import count_blocks_at_once
 MAX_COLUMNS = 48  # of a product: the outputs of a window
 MAX_SUMS, MAX_TALL = 80, 12  # registers of a thread that hold sums; windows that are stacked
 WINDOWS_PER_UNIT = 64  # a unit is what four warps multiply at once
-STATIC = (
-    32  # bytes that the kernel of rung 11 declares, `largest` and `partial`, as nvcc rounds them
-)
+# bytes that the kernel of rung 11 declares, `largest` and `partial`, as nvcc rounds them
+STATIC = 32
 OVERHEAD_ROWS = 3  # rows of windows whose products take as long as all else that a unit does
 
 
@@ -26,9 +25,8 @@ def _count_bytes(s: Scope, sizes: dict) -> int:
     parts, down, tall, maps = (sizes[name] for name in ("parts", "down", "tall", "maps"))
     window = s.K + down - 1  # rows of inputs
     rows = down * tall * tiles(s.Ho, down * tall) - down + window  # of inputs that all windows need
-    pixels = (
-        (sizes["turns"] * sizes["channels"] - 1) * s.H + rows
-    ) * s.W  # only the last channel is extended
+    # only the last channel is extended
+    pixels = ((sizes["turns"] * sizes["channels"] - 1) * s.H + rows) * s.W
     # An image, and the maps of a buffer, in pieces of 16 bytes: eight halves in rung 10, four
     # floats in rung 11.
     if parts == 1:

@@ -115,9 +115,8 @@ class CheckReport:
     refused: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()  # the sanitizer's tools, which found nothing
     sanitized: str = ""  # the shape that it looked at
-    warning: str = (
-        ""  # the compiler's, about a reader's own kernel whose result may be right by luck
-    )
+    # the compiler's, about a reader's own kernel whose result may be right by luck
+    warning: str = ""
     own: bool = False  # whether the kernel is a reader's own
     slow: str = ""  # what it wastes most, of memory accesses, with its line
 
@@ -316,11 +315,8 @@ def _choose_sanitized(shapes: Iterable[tuple[Layer, int]]) -> tuple[Layer, int]:
     def preference(shape):
         """Return a sort key: first several tiles of 16 outputs each way, then several channels, then few products."""
         layer, batch = shape
-        return (
-            min(layer.Ho, layer.Wo) <= 16,
-            layer.C == 1,
-            layer.macs(batch),
-        )  # False sorts before True
+        # False sorts before True
+        return (min(layer.Ho, layer.Wo) <= 16, layer.C == 1, layer.macs(batch))
 
     return min(shapes, key=preference)
 

@@ -269,9 +269,8 @@ class Pipeline(Closing):
         # same mask, and another plan of the same module may have overwritten it in constant memory.
         next(iter(self._plans[0].values())).load(k=self._k)
         self._events = None
-        step_events = (
-            None  # else (chunk, step) -> (event before it, event after it), for `timeline`
-        )
+        # else (chunk, step) -> (event before it, event after it), for `timeline`
+        step_events = None
         if events:
             step_events = {
                 key: (hostcuda.driver.Event(), hostcuda.driver.Event()) for key in self._order

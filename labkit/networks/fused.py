@@ -47,9 +47,8 @@ _FLOAT_ROUNDOFF, _HALF_UNDERFLOW = (2.0**-24, 2.0**-25)
 _LEAST_WEIGHT = 2.0**-20  # stands for weights that are zero or nearly so: a scale has to be finite
 _SIGNATURE = "PPPPPPifffff"  # the types of the kernel's arguments: a pointer, an int, a float
 _CAPABILITY = (8, 0)  # the least compute capability: halves on tensor cores, by mma.m16n8k16
-_BLOCK_BYTES = (
-    49_128  # of shared memory per part of the numbers: an image, maps, the features of 8 images
-)
+# of shared memory per part of the numbers: an image, maps, the features of 8 images
+_BLOCK_BYTES = 49_128
 
 
 @dataclass(frozen=True)

@@ -356,11 +356,8 @@ class Network:
 
         Appends the time of its kernels to the list `op_ms` and that of the layer to `layer_ms`.
         """
-        from labkit.measure.pipeline import (
-            Pipeline,
-            busy_ms,
-            host_arrays,
-        )  # here, because it imports pandas
+        # here, because it imports pandas
+        from labkit.measure.pipeline import Pipeline, busy_ms, host_arrays
 
         variant, layer, B = self.conv[index], self.layers[index], len(host_input)
         arrays = host_arrays(layer, B, variant.io_dtype)  # x and y, page-locked

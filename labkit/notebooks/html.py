@@ -101,9 +101,8 @@ class ReportPage:
     prose: dict[int, str] = field(default_factory=dict)
     # level, anchor and text of each heading
     contents: list[tuple[int, str, str]] = field(default_factory=list)
-    previous: ReportPage | None = (
-        None  # the page before it; companions and practice pages have no neighbours
-    )
+    # the page before it; companions and practice pages have no neighbours
+    previous: ReportPage | None = None
     next: ReportPage | None = None
     companion: ReportPage | None = None  # the closer look of a notebook, and the other way round
 
@@ -261,13 +260,11 @@ class ReportExporter(HTMLExporter):
         # load.
         self.page, self.cleaner, self.requests = pages[0], Cleaner(), []
         super().__init__(template_name="notebook", extra_template_basedirs=[str(TEMPLATES)])
-        self.environment.tests["listing"] = (
-            _is_listing  # for "if output.text is listing" in a template
-        )
+        # for "if output.text is listing" in a template
+        self.environment.tests["listing"] = _is_listing
         style = STYLE.read_text(encoding="utf-8")
-        style += (
-            f"\n{listing.STYLE}\n"  # listings bring it along, but outputs lose their own styles
-        )
+        # listings bring it along, but outputs lose their own styles
+        style += f"\n{listing.STYLE}\n"
         # Names in all templates.
         self.common = {
             "series_title": TITLE,
@@ -462,14 +459,8 @@ def convert_formula(latex: str, display: str) -> str:
                 raise ValueError("more than mathematics")
     except Exception:  # its exceptions have no common base class; some inputs raise IndexError
         return f'<code class="latex">{html.escape(latex)}</code>'
-    tags = (
-        "msub",
-        "msup",
-        "msubsup",
-        "munder",
-        "mover",
-        "munderover",
-    )  # a base, then its indices or limits
+    # a base, then its indices or limits
+    tags = ("msub", "msup", "msubsup", "munder", "mover", "munderover")
     scripts = {
         operator
         for tag in tags

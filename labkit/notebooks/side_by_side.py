@@ -98,9 +98,8 @@ def _recall(store: ResultsCache, notebook: Notebook, device: str) -> bool:
     record = store.get(*key, device) if key else None
     if record is None:
         return False
-    outputs, notebook.nb.metadata["labkit"], notebook.seconds, notebook.since = (
-        record  # "labkit": engine, device, date
-    )
+    # "labkit": engine, device, date
+    outputs, notebook.nb.metadata["labkit"], notebook.seconds, notebook.since = record
     for cell, (cell_outputs, count) in zip(execute.list_code_cells(notebook), outputs, strict=True):
         cell.outputs, cell.execution_count = cell_outputs, count
     return True

@@ -303,9 +303,8 @@ def _split_cuda_line(line: str) -> tuple[str, list[str]]:
         name, *options = shlex.split(line) or [""]
         if "--exercise" in options:
             place = options.index("--exercise")
-            subject = exercise(
-                " ".join(options[place + 1 : place + 2])
-            ).subject  # the next word, or ""
+            # the next word, or ""
+            subject = exercise(" ".join(options[place + 1 : place + 2])).subject
             if not isinstance(subject, Kernels):
                 raise UsageError(
                     f"--exercise {options[place + 1]} does not belong to a cell of %%cuda"

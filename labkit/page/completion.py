@@ -113,11 +113,8 @@ def complete(context: CompletionContext) -> SimpleMatcherResult:
         for name in sorted(cuda | cell_names)
         if name.startswith(word) and name != word
     ]
-    return {
-        "completions": completions,
-        "matched_fragment": word,
-        "suppress": True,
-    }  # True: no matches of Python's
+    # "suppress": Python's own matches are not shown
+    return {"completions": completions, "matched_fragment": word, "suppress": True}
 
 
 def register(shell: InteractiveShell) -> None:

@@ -32,11 +32,8 @@ _WORD = re.compile(r"\w+|\s+|.")  # a word, blanks, or one other character
 _ALIKE = 0.6  # the share of equal words from which two lines are shown as one line that has changed
 
 STYLE = "".join(Path(__file__).with_suffix(".css").read_text(encoding="utf-8").splitlines()[2:])
-_ROW_CLASSES = {
-    "-": "line old",
-    "+": "line new",
-    " ": "line",
-}  # by the sign of a diff's row; `STYLE` colours them
+# by the sign of a diff's row; `STYLE` colours them
+_ROW_CLASSES = {"-": "line old", "+": "line new", " ": "line"}
 # Pygments' short names that `STYLE` colours: "k"
 _COLOURED = set(re.findall(r"\.([a-z]{1,2}f?1?)\b(?=[,)])", STYLE))
 

@@ -24,11 +24,8 @@ from labkit.spec.layers import LENET72, LENET86, Layer, as_layer
 from labkit.spec.layers import layer as layer_of
 
 LAYERS = (*LENET86, *LENET72)
-CUDNN = {
-    "fp32": "float32",
-    "tf32": "tf32",
-    "fp16": "float16",
-}  # cuDNN's modes in the file, and what a caller says
+# cuDNN's modes in the file, and what a caller says
+CUDNN = {"fp32": "float32", "tf32": "tf32", "fp16": "float16"}
 # One or several kernels and layers; the figures of one or several of each.
 Kernels: TypeAlias = int | str | Variant | Iterable[int | str | Variant]
 Layers: TypeAlias = Layer | str | Iterable[Layer | str]

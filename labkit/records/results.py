@@ -43,15 +43,8 @@ COLUMNS = (
     "accuracy",
     "distinct",
 )
-KEY = [
-    "device",
-    "engine",
-    "label",
-    "network",
-    "layer",
-    "batch",
-    "dtype",
-]  # a later row with the same values replaces
+# a later row with the same values replaces
+KEY = ["device", "engine", "label", "network", "layer", "batch", "dtype"]
 # The columns of a course table, and how they are stored: rows of a whole network, without a layer.
 COURSE = {
     "batch": "batch",

@@ -83,16 +83,13 @@ _TENSOR = {
 # FP32 operations per clock of one core with an FMA on every vector unit: generous, because it is
 # used as a bound.
 _VECTOR_FLOPS = {"avx512f": 64, "avx": 32, "sse2": 16}
-_OTHER_FLOPS = (
-    64  # four 128-bit units (Apple), two 256-bit ones (Neoverse V), two 512-bit ones (A64FX)
-)
-_FASTEST_CLOCK = (
-    6.5e9  # no processor boosts higher; a virtual machine does not report its host's boost clock
-)
+# four 128-bit units (Apple), two 256-bit ones (Neoverse V), two 512-bit ones (A64FX)
+_OTHER_FLOPS = 64
+# no processor boosts higher; a virtual machine does not report its host's boost clock
+_FASTEST_CLOCK = 6.5e9
 _MULTIPROCESSORS = 132  # of an H200
-_assumed: list[
-    Device
-] = []  # the devices of `assume`'s open `with` blocks, the innermost last: `device` returns it
+# the devices of `assume`'s open `with` blocks, the innermost last: `device` returns it
+_assumed: list[Device] = []
 
 
 @dataclass(frozen=True)
@@ -391,11 +388,8 @@ def _read_measured_rates(name: str) -> dict[str, float] | None:
     rates = {f"reference_{key}": value for key, value in entry["reference"].items()} | entry[
         "measured"
     ]
-    units = {
-        "_tb_s": TERA,
-        "_tflop_s": TERA,
-        "_gb_s": GIGA,
-    }  # a key ends with its unit: "copy_gb_s"
+    # a key ends with its unit: "copy_gb_s"
+    units = {"_tb_s": TERA, "_tflop_s": TERA, "_gb_s": GIGA}
     return {
         key.removesuffix(unit): value * factor
         for key, value in rates.items()

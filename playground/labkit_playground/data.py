@@ -28,10 +28,8 @@ from labkit.measure.compare import (
 from labkit.spec.reference import conv_float64, error_scale
 
 _LATER = ("12", "13", "14", "17", "18")  # pages of parts 3 and 4
-_SPLIT = (
-    "P8",
-    "11",
-)  # pages with fragments in registers: clang splits their accesses in other ways than nvcc
+# pages with fragments in registers: clang splits their accesses in other ways than nvcc
+_SPLIT = ("P8", "11")
 _PLENTY = 1 << 32  # bytes of device memory: no case of an exercise needs as much
 
 
@@ -241,13 +239,8 @@ def _describe_convolution(subject: InPlaceOf, start: Variant, case: Case, arrays
 
 def _describe_launches(subject: Kernels, case: Case, arrays: Arrays) -> dict:
     """Return the data of a case of other kernels, as `collect` describes them; arrays are arguments by their names."""
-    buffers, write, outputs, launches, names = (
-        {},
-        {},
-        [],
-        [],
-        {},
-    )  # names: id of an array -> the name of its buffer
+    # names: id of an array -> the name of its buffer
+    buffers, write, outputs, launches, names = ({}, {}, [], [], {})
     for kernel, arguments, grid, block, shared, _ in subject.make_launches(case):
         parameters = []
         for argument in arguments:

@@ -34,11 +34,8 @@ from hostcuda.source import host_entry
 
 _UNSET = 0xA5  # every byte of memory that nothing has set; a kernel's reads of it are findings
 _MOST_BYTES = 256 << 20  # of one array
-_MOST_STEPS, _MOST_SITES, _MOST_PARTS = (
-    60,
-    8,
-    8,
-)  # answers about a thread; about lines; parts of a list or struct
+# answers about a thread; about lines; parts of a list or struct
+_MOST_STEPS, _MOST_SITES, _MOST_PARTS = (60, 8, 8)
 _RTOL = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-10}
 _KEYS = ("shape", "dtype", "values", "fill", "low", "high", "seed", "role")  # of an array
 _POINTER = "P"  # the kind of a parameter; the others are `_SCALARS`

@@ -220,11 +220,8 @@ class _Source:
     def __init__(self, text: str):
         self.text, self.scan = text, Scan(text)
         self.code = self.scan.code
-        self.starts = [
-            0,
-            *(match.end() for match in re.finditer("\n", text)),
-            len(text) + 1,
-        ]  # of the lines
+        # of the lines
+        self.starts = [0, *(match.end() for match in re.finditer("\n", text)), len(text) + 1]
 
     def line(self, number: int) -> tuple[int, int]:
         """Return the (start, end) positions of the code in a line, which has a `number` from 1."""

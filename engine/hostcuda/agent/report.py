@@ -35,12 +35,8 @@ from hostcuda.tables import escape_controls
 from hostcuda.waste import find_waste
 
 MOST_JSON, MOST_TEXT = 8000, 2000  # bytes of a report
-_FINDINGS, _RESULTS, _LINES, _PRINTED = (
-    5,
-    8,
-    8,
-    600,
-)  # limits of a report's parts; the last in characters
+# limits of a report's parts; the last in characters
+_FINDINGS, _RESULTS, _LINES, _PRINTED = (5, 8, 8, 600)
 _RESULTS_IN_TEXT, _CHANGES_IN_TEXT, _PRINTED_IN_TEXT = 3, 6, 300
 _TEXT, _SHORT_TEXT = 160, 80  # characters of a line of the source
 # of the time, for the run before repairs; left for another run

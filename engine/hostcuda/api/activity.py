@@ -31,11 +31,8 @@ _TRACED = {
     "module_load": "cuModuleLoad",
     "launch": "cuLaunchKernel",
 }
-_KINDS = {
-    ord("k"): "kernel",
-    ord("c"): "copy",
-    ord("s"): "copy",
-}  # "s": a fill (memset), by the runtime's letters
+# "s": a fill (memset), by the runtime's letters
+_KINDS = {ord("k"): "kernel", ord("c"): "copy", ord("s"): "copy"}
 _calls: list[tuple[str, float, float]] = []  # (driver's function, start, duration), in seconds
 _untraced = {}  # while a trace is on: name -> function of `native` that `start` has replaced
 

@@ -204,14 +204,12 @@ class Function:
         self._max_threads = min(kernel.max_threads, MAX_THREADS)
         self.execution_mode, self.why_fibers = kernel.execution_mode, kernel.why_fibers
         self._max_dynamic = SHARED_BYTES - self._static_shared  # bytes; `set_attribute` changes it
-        self._geometries: dict[
-            tuple, Geometry
-        ] = {}  # (grid, block) of earlier launches -> the two as `native.Dim3`
+        # (grid, block) of earlier launches -> the two as `native.Dim3`
+        self._geometries: dict[tuple, Geometry] = {}
         self._packers = {}  # types of an earlier call's arguments -> function that packs them
         self._prepared: Any
-        self._prepared = self._prepared_converters = (
-            None  # by `prepare`: a `struct.Struct`, a function per argument
-        )
+        # by `prepare`: a `struct.Struct`, a function per argument
+        self._prepared = self._prepared_converters = None
 
     def __repr__(self) -> str:
         return f"<Function {self._name}({', '.join(p.declaration or p.kind for p in self._parameters)})>"

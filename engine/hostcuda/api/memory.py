@@ -274,11 +274,8 @@ class PagelockedHostAllocation:
 
     def __init__(self, array: np.ndarray):
         """Page-lock the memory of a contiguous array; ``np.asarray`` of this object is an array like it."""
-        self._array, self._address, self._size = (
-            array,
-            array.ctypes.data,
-            array.nbytes,
-        )  # keeps the memory alive
+        # keeps the memory alive
+        self._array, self._address, self._size = (array, array.ctypes.data, array.nbytes)
         self.__array_interface__ = array.__array_interface__
         insort(_page_locked, (self._address, self._address + self._size))
         native.map_host_memory(self._address, self._size)

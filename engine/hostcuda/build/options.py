@@ -17,9 +17,8 @@ class Options:
     include_dirs: list[Path]  # folders of headers
     prologue: list[str] = field(default_factory=list)  # preprocessor lines before the source
     sources: list[Path] = field(default_factory=list)  # further files of a program
-    joined: bool = (
-        False  # the device code of all files is linked: a name means the same thing in all of them
-    )
+    # the device code of all files is linked: a name means the same thing in all of them
+    joined: bool = False
     standard: int = 17  # of C++
     fast_math: bool = False
     wrap: bool = False  # signed integers wrap: loops over an index are then not vectorized
@@ -206,10 +205,8 @@ def read(words: str | Iterable, include_dirs: Iterable | None, arch: str | None)
             warnings.warn(f"the CPU engine ignores the unknown nvcc option {word!r}", stacklevel=4)
     if match := re.search(r"_(\d+)(a?)", options.arch or ""):
         number, is_specific = match[1], match[2]
-        options.prologue += [
-            "#undef __CUDA_ARCH__",
-            f"#define __CUDA_ARCH__ {int(number) * 10}",
-        ]  # 900
+        # __CUDA_ARCH__ is 900 for compute_90
+        options.prologue += ["#undef __CUDA_ARCH__", f"#define __CUDA_ARCH__ {int(number) * 10}"]
         if is_specific:  # sm_90a: with instructions of this architecture alone
             options.prologue.append(f"#define __CUDA_ARCH_FEAT_SM{number}_ALL 1")
     return options

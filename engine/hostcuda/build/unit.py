@@ -34,9 +34,8 @@ from hostcuda.host import cache, toolchain
 from hostcuda.loops.versions import add_loops
 from hostcuda.loops.writer import PREFIX
 
-before_compile = (
-    None  # hostcuda.untrusted sets it: called with each text, it refuses assembler by an exception
-)
+# hostcuda.untrusted sets it: called with each text, it refuses assembler by an exception
+before_compile = None
 _FOR_HOST = '#include "hostcuda/leave.h"'  # before a file that has no CUDA
 # two calls of the API that look alike keep their lines
 _APART = ("-fno-crossjumping", "-fno-tree-tail-merge")
@@ -91,9 +90,8 @@ class Unit:
     bounded: bool = False  # each index of an array is checked, in an untrusted source
     entry: str = "main"  # of a program: the host function that is called from outside
 
-    TEXT: ClassVar = (
-        "kernel.s"  # the compiler's output, in modes that change it before it is linked
-    )
+    # the compiler's output, in modes that change it before it is linked
+    TEXT: ClassVar = "kernel.s"
 
     @property
     def why_fibers(self) -> str:
@@ -441,11 +439,8 @@ class Unit:
         fails, the texts are compiled without the edits of `make_exact`, which may be the reason.
         Then the kernels that its messages name get no thread loops.
         """
-        why_fibers, without_loops, is_unchanged = (
-            self.why_fibers,
-            set(),
-            False,
-        )  # is_unchanged: not by `make_exact`
+        # is_unchanged: not by `make_exact`
+        why_fibers, without_loops, is_unchanged = (self.why_fibers, set(), False)
         while True:
             commands, with_loops = [], False
             for place, text, cuda in zip(folders, texts, of_cuda, strict=True):

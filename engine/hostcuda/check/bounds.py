@@ -25,9 +25,8 @@ _CHECK = re.compile(  # the data of one check: its file's label, line, column
     r"\t\.(?P=long)\t(?P<column>\d+)$"
 )
 _STRING = re.compile(r'(?m)^(\.LC\d+):\n\t\.string\t"(.*)"$')
-_LINE = re.compile(
-    r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"([^"]*)")?'
-)  # '#line 1 "file.cu"' or '# 12 "file.cu"'
+# '#line 1 "file.cu"' or '# 12 "file.cu"'
+_LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"([^"]*)")?')
 # "__shared__ float tile[16][16]", "static const int table[4]": variables that are not local
 _NOT_LOCAL = re.compile(
     r"\b__(?:shared|constant|managed)__\b[^;{}]*|\b(?:__device__|static)\b[^;{}()]*(?=[;=])"

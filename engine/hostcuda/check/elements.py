@@ -9,16 +9,8 @@ import re
 PLACE = re.compile(
     r"element (-?\d+) of an allocation(?:, (\w+) ([a-z ]+) its| of) (\d+) elements of (\d+) bytes?"
 )
-KINDS = {
-    "bool": 1,
-    "char": 1,
-    "half": 2,
-    "short": 2,
-    "int": 4,
-    "float": 4,
-    "long": 8,
-    "double": 8,
-}  # bytes
+# bytes
+KINDS = {"bool": 1, "char": 1, "half": 2, "short": 2, "int": 4, "float": 4, "long": 8, "double": 8}
 _SIZES = {
     **KINDS,
     "unsigned": 4,
@@ -53,11 +45,8 @@ def format_element(
         int(n) * int(unit_bytes)
         for n in (index, {"one": 1, None: 0}.get(distance, distance), count)
     )
-    at, end, size = (
-        at - start,
-        end - start,
-        _SIZES.get(type_name),
-    )  # bytes, from where the pointer points
+    # bytes, from where the pointer points
+    at, end, size = (at - start, end - start, _SIZES.get(type_name))
     if not size:
         return f"byte {at} of {name}, which has {end} bytes"
     if start and at < 0:

@@ -220,13 +220,8 @@ def _decode_name(name: str) -> str:
 
 def find_components(nodes: Iterable, edges: Callable) -> list[list]:
     """Return the strongly connected components of a graph, each before its successors (Tarjan 1972): lists of nodes."""
-    number, low, on_stack, stack, components = (
-        {},
-        {},
-        set(),
-        [],
-        [],
-    )  # without recursion, which may be too deep
+    # without recursion, which may be too deep
+    number, low, on_stack, stack, components = ({}, {}, set(), [], [])
     for root in nodes:
         if root in number:
             continue

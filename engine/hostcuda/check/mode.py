@@ -165,9 +165,8 @@ _UNROLL = re.compile(
     rf"^([ \t]*#[ \t]*pragma[ \t]+)unroll[ \t]*$(?={_SKIPPED}(?:for|while)\b)", re.M | re.S
 )
 _FULLY = "GCC unroll 65534"  # the largest number that g++ takes
-_MOST_LEVELS = (
-    3  # of nested loops that are unrolled: with more, the code would not fit into the cache
-)
+# of nested loops that are unrolled: with more, the code would not fit into the cache
+_MOST_LEVELS = 3
 
 
 def unroll_loops(text: str) -> str:
@@ -252,9 +251,8 @@ def add_red_zones(assembly: str) -> str:
 _WRITES = re.compile(
     r"(?m)^(\tcallq?\t(?:\*)?)((?:mem(?:cpy|move|set)|(?:frexp|modf|remquo|sincos)f?)(?:@PLT|@GOTPCREL\(%rip\))?)$"
 )
-before_link = (
-    None  # called with each module's assembler text; hostcuda.untrusted raises there to refuse it
-)
+# called with each module's assembler text; hostcuda.untrusted raises there to refuse it
+before_link = None
 
 
 _ALIGNED = re.compile(r"\b(?:alignas|__align__|aligned|__aligned__)\s*\(\s*(?:(\d+)\s*\))?")

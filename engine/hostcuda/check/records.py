@@ -429,11 +429,8 @@ def _name_file(path: Path) -> str:
     return str(path) if path.is_file() else path.name
 
 
-_UNITS = {
-    "global": "sectors",
-    "shared": "wavefronts",
-    "constant": "wavefronts",
-}  # what "units" are in each space
+# what "units" are in each space
+_UNITS = {"global": "sectors", "shared": "wavefronts", "constant": "wavefronts"}
 
 
 @functools.cache
@@ -576,9 +573,8 @@ def _may_discard(module: str, finding: Finding) -> bool:
     text = path.read_text(errors="replace") if path.is_file() else _sources.get(module, "")
     # (file, line) -> position
     starts = {place: start for place, start, _ in bounds.list_lines(text, finding.file)}
-    code = Scan(
-        text[starts.get((finding.file, finding.line), len(text)) :]
-    ).masked  # from the finding's line on
+    # from the finding's line on
+    code = Scan(text[starts.get((finding.file, finding.line), len(text)) :]).masked
     # "v = __shfl_down_sync(m, v, 1);", maybe after other statements of that line
     setting = re.match(
         r"(?:(?:(?!__shfl)[^\n])*[;{}])?[^;{}]*?\b(\w+)\s*=\s*(?:\(\w+\)\s*)?__shfl\w*\s*\([^;]*;",

@@ -53,12 +53,10 @@ class Stop:
 def insert_stops(text: str) -> str:
     """Return the assembler text with the calls that report each statement's start and each function's entry."""
     lines, files, rows = text.split("\n"), {}, []  # files: number -> name; rows: of the table
-    framed = own = (
-        False  # the frame pointer points to the frame; the code is of the user's own file
-    )
-    entered = begins = (
-        True  # the function's frame has been reported; the next `.loc` begins a statement
-    )
+    # the frame pointer points to the frame; the code is of the user's own file
+    framed = own = False
+    # the function's frame has been reported; the next `.loc` begins a statement
+    entered = begins = True
 
     def insert_call(kind, file_number=0, value=0):
         """Return the text of a call, and add its row; `value` is a statement's line, or a frame's bytes."""
@@ -111,11 +109,8 @@ def insert_stops(text: str) -> str:
 def read(file: ELFFile) -> list[Stop]:
     """Return the calls that `insert_stops` put into a compiled file, sorted by place; [] if it was compiled without."""
     symbols = file.get_section_by_name(".symtab")
-    names = (
-        "hostcuda_stops",
-        "hostcuda_stops_end",
-        "hostcuda_files_end",
-    )  # the table, and the names of files behind
+    # the table, and the names of files behind
+    names = ("hostcuda_stops", "hostcuda_stops_end", "hostcuda_files_end")
     marks = [(symbols.get_symbol_by_name(name) or [None])[0] if symbols else None for name in names]
     if None in marks:
         return []

@@ -23,9 +23,8 @@ _MEMORY = re.compile(r"\(([^()]*)\)")
 _REGISTER = re.compile(r"%(\w+)")
 _FUNCTION = re.compile(r"(?m)^([^\s.:#][^\s:]*):")
 _REGISTERS = re.compile(r"_ZN12_GLOBAL__N_1\d+hostcuda_register_\d+Ev")  # no hand-in has this name
-_SYMBOL = re.compile(
-    r"(?:(?P<offset>-?\d+)\+)?(?P<label>[A-Za-z_.$][\w.$]*)\(%rip\)"
-)  # -4096+x(%rip)
+# -4096+x(%rip)
+_SYMBOL = re.compile(r"(?:(?P<offset>-?\d+)\+)?(?P<label>[A-Za-z_.$][\w.$]*)\(%rip\)")
 _SIZE = re.compile(r"(?m)^\t\.size\t([^\s,]+), (\d+)$")
 _UNNAMED = 64  # bytes of a constant without a size, at most: a number, or the begin of a text
 _STACK = {"rsp", "rbp"}

@@ -47,9 +47,8 @@ class Preprocessed:
     headers: list  # of paths: the user's headers that were read
     asked: list  # of paths: where the files might be that ``__has_include`` asks for
     of_cuda: bool  # whether a header of CUDA was read
-    error: tuple[list, str, str] | None = (
-        None  # the command that failed, and what it printed; None if it did not
-    )
+    # the command that failed, and what it printed; None if it did not
+    error: tuple[list, str, str] | None = None
 
 
 def preprocess(
@@ -105,9 +104,8 @@ class _Assembly:
     def __init__(self, folder: Path, source: str):
         self.folder = folder
         self.written = []  # pieces of the text
-        self.place = (
-            None  # file and line of what is written next; None: only a new line marker will tell
-        )
+        # file and line of what is written next; None: only a new line marker will tell
+        self.place = None
         self.pending = ()  # file, line and text of the user's line that is to be written
         # pieces of the text of other headers, which is to be written into a file of its own
         self.held = []
@@ -133,9 +131,8 @@ class _Assembly:
 
     def assemble(self, output: str):
         """Return the text made of the preprocessor's `output`; write the files that it includes."""
-        markers = [
-            *_MARKER.finditer(output, output.index(f'# 1 "{SKELETON}"'))
-        ]  # behind the engine's own includes
+        # behind the engine's own includes
+        markers = [*_MARKER.finditer(output, output.index(f'# 1 "{SKELETON}"'))]
         # the user's last (file, line); whether the current file is the user's
         last_place, of_user = (None, True)
         # for the files around it: whether they are the user's, and what is written next there

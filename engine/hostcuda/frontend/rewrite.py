@@ -30,9 +30,8 @@ class Rewritten:
 
     text: str
     kernels: tuple[Kernel, ...]
-    parameters: dict[
-        str, tuple[str, ...]
-    ]  # of each kernel, by the name under which it is registered
+    # of each kernel, by the name under which it is registered
+    parameters: dict[str, tuple[str, ...]]
 
 
 def _write_registration(kernel: Kernel, overloaded: bool, qualified: bool, bounded: set[str]):

@@ -24,9 +24,8 @@ class Kernel:
     # as written, with template arguments if it is an explicit instantiation or specialization
     name: str
     parameters: tuple[str, ...]  # the declarations, as ``("const float *x", "int n")``
-    template: (
-        bool  # true for a template's own definition, which has no symbol until it is instantiated
-    )
+    # true for a template's own definition, which has no symbol until it is instantiated
+    template: bool
     # the text of a constant, or empty: the first argument of its ``__launch_bounds__``, with those of
     # its ``__cluster_dims__``
     bounds: str
@@ -232,9 +231,8 @@ def _read_bounds(code: str, start: int, end: int) -> str:
 
 def _read_head(code: str, at: int) -> tuple[int, int, int, int, int] | None:
     """Return positions in a function's head after `at`, or None: (name's start, its end, "(", ")", "{" or ";")."""
-    spans = (
-        None  # of the last name before parentheses that is no attribute with the syntax of a call
-    )
+    # of the last name before parentheses that is no attribute with the syntax of a call
+    spans = None
     while match := re.compile(r"[({;=}]").search(code, at):
         at = match.start()
         if match.group() in "{;":

@@ -15,9 +15,8 @@ from hostcuda.frontend.scan import Scan, find_function_name, read_scope
 from hostcuda.frontend.tokens import apply_edits
 from hostcuda.host.toolchain import INCLUDE
 
-LIST_CALLS = (
-    "-fdump-ipa-visibility="  # followed by a file: g++ writes the calls before it moves any
-)
+# followed by a file: g++ writes the calls before it moves any
+LIST_CALLS = "-fdump-ipa-visibility="
 _DEVICE_SIDES = ({"kernel"}, {"device"})
 _CALLING = 'calling a __{}__ function("{{0}}") from a __{{1}}__ function("{{2}}") is not allowed'
 _NOT_MERGED = (

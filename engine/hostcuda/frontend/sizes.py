@@ -18,14 +18,8 @@ _CAST = re.compile(r"\(\s*(?:const\s+)?void\s*\*+\s*\)\s*")
 _SIZE_OF = re.compile(r"\bsizeof\b\s*(\(?)\s*([\w.]+(?:->\w+)*)\s*(?(1)\))")
 _COUNT = re.compile(r"\w+(?:\s*\*\s*\w+)*")  # n, rows * columns
 _NUMBER = re.compile(r"([-+]?\d+)(?:\.0*)?[fFuUlL]*")  # -1, 1.0f
-_MEANT_BYTES = (
-    -1,
-    0,
-    63,
-    127,
-    128,
-    255,
-)  # bytes that programs choose for the elements they make, such as 0x3f3f3f3f
+# bytes that programs choose for the elements they make, such as 0x3f3f3f3f
+_MEANT_BYTES = (-1, 0, 63, 127, 128, 255)
 # not the type of a byte
 _WIDE = r"(?!\s*(?:(?:un)?signed\s+)?char\b|\s*u?int8_t\b|\s*bool\b|\s*std::byte\b)"
 # What shows that a number {0} counts elements: {0} * sizeof(int), sizeof(int) * {0}, new int[{0}],

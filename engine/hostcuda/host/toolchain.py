@@ -130,11 +130,8 @@ def fills_variables(command: list[str]) -> bool:
 def module_flags(command: list[str]) -> list[str]:
     """Return the flags for kernels that differ between the compilers."""
     if is_clang(command):
-        return [
-            "-ferror-limit=20",
-            "-fno-spell-checking",
-            "-Wno-c++11-narrowing",
-        ]  # nvcc and g++ accept that
+        # nvcc and g++ accept that
+        return ["-ferror-limit=20", "-fno-spell-checking", "-Wno-c++11-narrowing"]
     # Unique symbols outlive their module; the runtime places each __shared__ variable on its own.
     flags = ["-fmax-errors=20", "-fno-gnu-unique", "-fno-section-anchors"]
     if platform.machine() == "x86_64":

@@ -36,13 +36,8 @@ _BEFORE_OPERANDS = {
 }
 _STATEMENT_STARTS = {"return", "case", "else", "do"}
 _BEFORE_CONDITIONS = {"if", "while", "for", "switch", "constexpr"}
-_UNEVALUATED = {
-    "sizeof",
-    "alignof",
-    "decltype",
-    "noexcept",
-    "typeid",
-}  # they only look at their operand's type
+# they only look at their operand's type
+_UNEVALUATED = {"sizeof", "alignof", "decltype", "noexcept", "typeid"}
 
 
 @dataclass(eq=False)
@@ -56,12 +51,10 @@ class KernelVariable:
     initializer: tuple[int, int] = (0, 0)  # the span of tokens of ``= 1``
     role: str = "uniform"  # uniform, recomputed, kept or local (see the package's text)
     shared: bool = False  # whether it is __shared__
-    addressed: bool = (
-        False  # whether something may refer to it, or change it in a way that is not understood
-    )
-    warp: object = (
-        None  # the outermost control statement (a `Node`) around it that a warp runs alone, or None
-    )
+    # whether something may refer to it, or change it in a way that is not understood
+    addressed: bool = False
+    # the outermost control statement (a `Node`) around it that a warp runs alone, or None
+    warp: object = None
     steady: bool = False  # whether it has the same value in all lanes of a warp, for good
     is_thread_number: bool = False  # whether it is the number of its thread in the row, for good
     type: str = "scalar"  # as `File.find_kind` returns it; for an array, that of its elements
@@ -75,9 +68,8 @@ class KernelVariable:
     needs: set[KernelVariable] = field(default_factory=set)  # variables in its initializer
     # first tokens of the uniform statements that change it
     changed_uniformly: list[int] = field(default_factory=list)
-    dimensions: tuple[
-        tuple[int, int], ...
-    ] = ()  # for an array: (opening, closing) token of each pair of brackets
+    # for an array: (opening, closing) token of each pair of brackets
+    dimensions: tuple[tuple[int, int], ...] = ()
 
     @property
     def array(self) -> bool:
@@ -251,9 +243,8 @@ class EffectsReader:
         self.require_declaration(first, last, scope)
         effects = self.read_expression(first, self.reader.require_type_end(first, last), scope)
         for name, signs, bounds, initializer in self.reader.read_declarators(first, last):
-            scope[self.reader.text(name)] = (
-                None  # local to the statement: it hides a variable of that name
-            )
+            # local to the statement: it hides a variable of that name
+            scope[self.reader.text(name)] = None
             effects.add(self.read_expression(*bounds, scope))
             effects.add(
                 self.read_initialization(

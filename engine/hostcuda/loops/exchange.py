@@ -44,9 +44,8 @@ class _Exchange:
     end: int
     number: int  # part of the names of its slots and constants, as in hostcuda_from_7
     value: str  # what the lane offers
-    others: (
-        list  # of a shuffle: the lane or the distance, then the width if the call has one; else []
-    )
+    # of a shuffle: the lane or the distance, then the width if the call has one; else []
+    others: list
     # "hostcuda_require_all_lanes(mask); ", by which the compiler proves the mask; "" for a number
     proof: str
 

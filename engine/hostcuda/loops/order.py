@@ -14,13 +14,8 @@ from hostcuda.loops.words import ASSIGNMENTS, INDICES, SPECIFIERS, STEPS, TYPES,
 if TYPE_CHECKING:
     from hostcuda.loops.file import File
 
-_LEFT_FIRST = {
-    "?",
-    "&&",
-    "||",
-    "<<",
-    ">>",
-}  # with these, and a comma, the operand on the left comes first
+# with these, and a comma, the operand on the left comes first
+_LEFT_FIRST = {"?", "&&", "||", "<<", ">>"}
 _CONSTANTS = {"threadIdx", "true", "false", "std", "INFINITY", "NAN"}
 
 

@@ -42,9 +42,8 @@ class Node:
     children: list[Node] = field(default_factory=list)  # all nodes in it, in order
     start: int = 0  # where its text starts, with the directives and comments before it
     barrier: bool = False  # whether it has a barrier
-    rendezvous: bool = (
-        False  # whether it has a place at which the lanes of a warp wait for each other
-    )
+    # whether it has a place at which the lanes of a warp wait for each other
+    rendezvous: bool = False
 
 
 class Reader(Tokens):

@@ -62,9 +62,8 @@ def indexes_by_truth(code: str, start: int, end: int) -> bool:
         text = " ".join(
             reader.text(at) for at in range(first, reader.find_end(first, len(reader.tokens), ends))
         )
-        words = re.sub(
-            r"_cast < [^<>]* >", " ", text
-        ).split()  # the "<" of static_cast<int> compares nothing
+        # the "<" of static_cast<int> compares nothing
+        words = re.sub(r"_cast < [^<>]* >", " ", text).split()
         return "?" not in words and not {*words}.isdisjoint(truth_names | _TRUTH_OPERATORS)
 
     for at, (kind, word, *_) in enumerate(reader.tokens):

@@ -33,12 +33,10 @@ class Section:
     """Regions between two barriers, and rendezvous of a warp's lanes between them: a loop over the warps runs all."""
 
     items: list[Item] = field(default_factory=list)  # regions, and steps that a warp does once
-    regions: list[Region] = field(
-        default_factory=list
-    )  # all of them, those inside of loops and ifs, too
-    warp_steps: list[PlanStep] = field(
-        default_factory=list
-    )  # the steps that a warp does once, at any depth
+    # all of them, those inside of loops and ifs, too
+    regions: list[Region] = field(default_factory=list)
+    # the steps that a warp does once, at any depth
+    warp_steps: list[PlanStep] = field(default_factory=list)
 
     @property
     def returns(self) -> bool:
@@ -62,9 +60,8 @@ class Section:
         return {v for v in used - declared if v.role != "uniform" and not v.shared}
 
 
-Item: TypeAlias = (
-    Region | Section | PlanStep
-)  # of a block: loops over threads, over warps, what is done once
+# of a block: loops over threads, over warps, what is done once
+Item: TypeAlias = Region | Section | PlanStep
 
 
 class RegionBuilder:
@@ -88,11 +85,8 @@ class RegionBuilder:
         # This is one function because every kind of step changes which region and which section are
         # open.
         outer_section = section  # the one around the block
-        items, region, open_item = (
-            [],
-            None,
-            None,
-        )  # open_item: the region or section that may still get statements
+        # open_item: the region or section that may still get statements
+        items, region, open_item = ([], None, None)
 
         def insert_once(step: PlanStep, close: bool) -> None:
             """Insert a step that is done once: before the open item, or with `close` after it, and end the item."""

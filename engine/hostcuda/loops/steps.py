@@ -31,9 +31,8 @@ class PlanStep:
     effects: Effects
     variable: KernelVariable | None = None
     update: Update | None = None  # if it is a statement like ``v += operand``
-    counters: list[PlanStep] = field(
-        default_factory=list
-    )  # of a for loop: the declarations in its head
+    # of a for loop: the declarations in its head
+    counters: list[PlanStep] = field(default_factory=list)
     # the steps in each body of a loop or an if that has a barrier, or a rendezvous of a warp's lanes
     bodies: list[list[PlanStep]] = field(default_factory=list)
     items: list[list[Any]] = field(default_factory=list)  # the same as `Item`s, by `split_block`

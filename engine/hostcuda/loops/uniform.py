@@ -17,14 +17,8 @@ from hostcuda.loops.reader import find_jumps
 from hostcuda.loops.steps import KernelPlan, PlanStep, Update, is_jump
 from hostcuda.loops.words import ASSIGNMENTS, INDICES, SPECIFIERS, STEPS, NeedsFibers
 
-_INTEGERS = {
-    "const",
-    "int",
-    "unsigned",
-    "long",
-    "size_t",
-    "uint",
-}  # words of types that hold any threadIdx.x
+# words of types that hold any threadIdx.x
+_INTEGERS = {"const", "int", "unsigned", "long", "size_t", "uint"}
 _NAMESPACES = {"std", "hostcuda"}
 _CONSTANTS = {"true", "false", "nullptr", "dynamic_shared"}
 _WARP_SIZE = 32
@@ -113,11 +107,8 @@ def _changes_or_reads_memory(kernel: KernelPlan, at: int, first: int, scope: Sco
         return True
     if word not in ("&", "*") or (at > first and kernel.effects_reader.ends_operand(at - 1, scope)):
         return False
-    return word == "&" or after not in (
-        ")",
-        "*",
-        "const",
-    )  # the "*" of a cast such as (float *) reads nothing
+    # the "*" of a cast such as (float *) reads nothing
+    return word == "&" or after not in (")", "*", "const")
 
 
 def _skip_same_in_warp(kernel: KernelPlan, at: int, first: int, last: int, scope: Scope) -> int:

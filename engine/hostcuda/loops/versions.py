@@ -55,9 +55,8 @@ def _write_second_version(scan: Scan, body: Kernel, file: File) -> tuple[str, st
         )
         return Writer(kernel, items, regions).write(), kind
     except NeedsFibers as reason:
-        raise (
-            NeedsFibers("it has no barrier") if direct else reason
-        ) from None  # one fiber runs it well
+        # one fiber runs it well
+        raise (NeedsFibers("it has no barrier") if direct else reason) from None
 
 
 def add_loops(text: str, without: Collection[str] = frozenset()) -> str:

@@ -104,28 +104,12 @@ SPECIFIERS = {
     "typename",
 }
 CLASSES = {"struct", "class", "union", "enum"}
-RESTRICT = {
-    "__restrict__",
-    "__restrict",
-    "const",
-}  # what may stand between the "*" of a pointer and its name
-KEYWORDS = {
-    "if",
-    "for",
-    "while",
-    "do",
-    "switch",
-    "return",
-    "else",
-    "sizeof",
-    "operator",
-}  # no functions
-INDICES = {
-    "blockIdx",
-    "blockDim",
-    "gridDim",
-    "warpSize",
-}  # equal for a block's threads, unlike threadIdx
+# what may stand between the "*" of a pointer and its name
+RESTRICT = {"__restrict__", "__restrict", "const"}
+# words that may stand before a parenthesis and are no functions
+KEYWORDS = {"if", "for", "while", "do", "switch", "return", "else", "sizeof", "operator"}
+# equal for a block's threads, unlike threadIdx
+INDICES = {"blockIdx", "blockDim", "gridDim", "warpSize"}
 # Functions that give the same result for the same arguments, and do not change these.
 PURE = re.compile(
     r"min|max|abs|sizeof|alignof|(static|reinterpret|const)_cast|make_\w+|__\w+2\w+|__u?mul24|u?(min|max)|"

@@ -24,9 +24,8 @@ Order: TypeAlias = Literal["K", "A", "C", "F"]
 # methods of an array that return a view where they can
 _VIEWS = {"reshape", "ravel", "transpose", "squeeze", "swapaxes", "view", "diagonal"}
 _IN_PLACE = {"fill", "sort", "partition", "put"}  # methods that change the array
-current_streams: list[driver.Stream | None] = [
-    None
-]  # the last is the one that `with` or `use` has chosen
+# the last is the one that `with` or `use` has chosen
+current_streams: list[driver.Stream | None] = [None]
 NOT_HERE = (
     "{} is not in the CPU engine's stand-in for CuPy, which has arrays, RawKernel and RawModule: write the kernel "
     "as a RawKernel, or run the program on a GPU"
@@ -238,9 +237,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def _make_view(self, name: str, args: Sequence, named: dict) -> ndarray:
         """Call a method of `_VIEWS`; return an array that shares the memory, or a copy where NumPy makes one."""
-        view = getattr(self._view, name)(
-            *args, **named
-        )  # a copy is thrown away: it has not waited for kernels
+        # a copy is thrown away: it has not waited for kernels
+        view = getattr(self._view, name)(*args, **named)
         if not view.size or np.may_share_memory(view, self._view):
             return ndarray._of(view, self._memory)
         return _to_device(getattr(self._read(), name)(*args, **named))

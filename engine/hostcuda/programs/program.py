@@ -130,12 +130,10 @@ class _Runtime(Memory):
         self.functions = {}  # address of a kernel's host function -> `Function`
         for kernel in module.kernels():
             self.functions.setdefault(kernel.function, Function(module, kernel))
-        self.last = self.sticky = (
-            SUCCESS  # the last error number; a kernel's fault, which all later calls return
-        )
-        self.unread = (
-            ""  # the sentence of the first failure since the program last asked for an error
-        )
+        # the last error number; a kernel's fault, which all later calls return
+        self.last = self.sticky = SUCCESS
+        # the sentence of the first failure since the program last asked for an error
+        self.unread = ""
         # the sentences of refused calls: since the program last asked for an error, and before that by
         # their numbers, and the numbers of whose texts it has asked for
         self.refused, self.asked, self.reported = [], [], set()
@@ -395,11 +393,8 @@ class _Runtime(Memory):
     def cudaFuncGetAttributes(self, result_address: int, function: int) -> None:
         """Write the struct cudaFuncAttributes: three size_t, then six int, in the order of their members."""
         kernel = self._find_kernel(function)
-        sizes = (
-            kernel.shared_size_bytes,
-            kernel.const_size_bytes,
-            0,
-        )  # size_t; 0: local memory, which is unknown here
+        # size_t; 0: local memory, which is unknown here
+        sizes = (kernel.shared_size_bytes, kernel.const_size_bytes, 0)
         # Threads; registers (unknown), the versions of PTX and machine code (9.0), whether L1
         # caches loads; bytes.
         numbers = kernel.max_threads_per_block, 0, 90, 90, 0, kernel._max_dynamic

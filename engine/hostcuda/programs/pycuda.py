@@ -184,11 +184,8 @@ class _DynamicModule:
         log_verbose: bool = False,
         **arguments: Any,
     ):
-        self._arguments, self._sources, self._options = (
-            arguments,
-            [],
-            [],
-        )  # the arguments are for `_SourceModule`
+        # the arguments are for `_SourceModule`
+        self._arguments, self._sources, self._options = (arguments, [], [])
 
     def add_source(
         self, source: object, nvcc_options: Iterable[str] | None = None, name: str = "kernel.ptx"

@@ -30,12 +30,8 @@ MARGIN = 128  # bytes around an array: one row of banks, so that arrays stay in 
 _DESCRIPTOR, _ARGUMENTS, _OFFSET = {"x86_64": (36, 16, 21), "aarch64": (1031, 1028, None)}[
     platform.machine()
 ]
-_SPACES = {
-    "global": 0,
-    "constant": 2,
-    "unwatched": 4,
-    "engine": 5,
-}  # of enum Space in runtime/check.h
+# of enum Space in runtime/check.h
+_SPACES = {"global": 0, "constant": 2, "unwatched": 4, "engine": 5}
 
 
 @dataclass
@@ -279,9 +275,8 @@ def _redirect_accesses(
             offset = entry.addend + (entry.symbol.value if entry.symbol else 0)
             result.patches.append(Patch(address, find_place(offset), ord("d")))
         else:
-            offset = ctypes.c_size_t.from_address(
-                address + 8
-            ).value  # of the two arguments, the second
+            # of the two arguments, the second
+            offset = ctypes.c_size_t.from_address(address + 8).value
             # 0 if the code adds the offset of each array, which is then changed above.
             result.patches.append(Patch(address, 0 if offsets else find_place(offset), ord("a")))
 

@@ -535,11 +535,8 @@ def _place_variables(path, module: c_void_p, base: int) -> LoadedModule:
     Return the module with its kernels: a kernel may have two versions, on fibers and as loops over
     its threads.
     """
-    infos, kernel, info = (
-        [],
-        c_void_p(),
-        abi.KernelInfo(),
-    )  # (handle, struct) of each kernel; the next one's
+    # (handle, struct) of each kernel; the next one's
+    infos, kernel, info = ([], c_void_p(), abi.KernelInfo())
     while _library.hc_module_kernel(module, len(infos), byref(kernel), byref(info)) == OK:
         infos.append((kernel.value, info))
         info = abi.KernelInfo()

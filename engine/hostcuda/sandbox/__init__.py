@@ -157,9 +157,8 @@ def try_walls(view: View = PLAIN) -> dict[str, str]:
     unwritable = [*map(str, (*Path("/").glob("*/"), *places))]
     hidden = [*view.hidden]
     if in_container():
-        hidden += [Path.cwd()] * (
-            Path.cwd() != Path("/")
-        )  # with what others have handed in, and grades
+        # with what others have handed in, and grades
+        hidden += [Path.cwd()] * (Path.cwd() != Path("/"))
     else:
         unwritable.remove("/tmp")  # a private one
     limits = Limits(seconds=20, processes=16)

@@ -220,12 +220,8 @@ def _in_bubblewrap(
     for folder in dict.fromkeys(
         folder for path in (*visible, scratch) for folder in reversed(path.parents[:-1])
     ):
-        line += [
-            "--perms",
-            "0755",
-            "--dir",
-            str(folder),
-        ]  # bubblewrap would make them for their owner alone
+        # bubblewrap would make them for their owner alone
+        line += ["--perms", "0755", "--dir", str(folder)]
     for path in visible:
         line += ["--ro-bind", str(path), str(path)]
     for path in view.hidden:
@@ -260,12 +256,8 @@ def _with_filter(
 
 def _as_user(user: int, command: Sequence[str]) -> list[str]:
     """Return the command line by which root runs a command as a user, by number, without any privilege."""
-    ids = [
-        f"--reuid={user}",
-        f"--regid={user}",
-        "--clear-groups",
-        "--pdeathsig=KILL",
-    ]  # it ends with the grader
+    # it ends with the grader
+    ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups", "--pdeathsig=KILL"]
     return [
         "setpriv",
         *ids,

@@ -23,14 +23,8 @@ _ALLOW, _FAIL = (0x7FFF0000, 0x00050000 | errno.ENOSYS)
 _BAD_ARCHITECTURE = 2
 _MASKED_EQUAL, _EQUAL = 7, 4  # libseccomp's SCMP_CMP_MASKED_EQ and SCMP_CMP_EQ
 _NEW = 0x7E020000  # the flags by which clone makes namespaces
-_IOCTLS = (
-    0x5401,
-    0x5413,
-    0x541B,
-    0x5421,
-    0x5450,
-    0x5451,
-)  # TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX
+# TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX
+_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 
 # clone3 is missing: its flags are in memory, where no filter sees them. The C library falls back to
 # clone.

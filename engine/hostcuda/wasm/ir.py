@@ -41,12 +41,8 @@ _NODE = re.compile(
 _FIELD = re.compile(r'\b(line|scope|inlinedAt|file|filename): (?:!(\d+)|"([^"]*)"|(\d+))')
 _GLOBAL = re.compile(rf"{_NAME} = (.*?)\b(global|constant) (.*)$")
 _RED_ZONE = 256  # bytes; a multiple of 128, so that variables keep their banks
-_GLOBAL_SPACE, _SHARED_SPACE, _CONSTANT_SPACE, _UNWATCHED_SPACE = (
-    0,
-    1,
-    2,
-    4,
-)  # enum Space in runtime/check.h
+# enum Space in runtime/check.h
+_GLOBAL_SPACE, _SHARED_SPACE, _CONSTANT_SPACE, _UNWATCHED_SPACE = (0, 1, 2, 4)
 
 
 def prepare(text: str, own: Callable[[str], bool]) -> tuple[str, list[Place]]:
@@ -72,13 +68,8 @@ def _read_blocks(lines: list[str]) -> list[Block]:
     that it calls, and `next` the blocks that it may jump to: at first their (function, label),
     since a label may come later.
     """
-    blocks, at, block, function, fresh = (
-        [],
-        {},
-        None,
-        "",
-        False,
-    )  # fresh: the function's first block has no label yet
+    # fresh: the function's first block has no label yet
+    blocks, at, block, function, fresh = ([], {}, None, "", False)
     for number, line in enumerate(lines):
         if line.startswith("define "):
             function = re.search(_NAME + r"\(", line)[1].strip('"')

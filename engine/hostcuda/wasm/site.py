@@ -173,11 +173,8 @@ def _compress(path: Path) -> bytes:
 
 def _trim_archive(path: Path) -> bytes:
     """Return the tar archive of the compiler's files without those that no kernel needs."""
-    content, block, parts = (
-        path.read_bytes(),
-        512,
-        [],
-    )  # whole blocks are copied; a file's last is padded
+    # whole blocks are copied; a file's last is padded
+    content, block, parts = (path.read_bytes(), 512, [])
     with tarfile.open(path) as archive:
         for member in archive:
             name = member.name
@@ -203,14 +200,8 @@ def _compile_engine() -> bytes:
             archive.write_bytes(_zip(files))
             _run("the engine's own files do not compile to WebAssembly", "build.mjs", archive, to)
 
-    inputs = (
-        "include/",
-        "runtime/",
-        "host/",
-        "build/",
-        "check/mode",
-        "wasm/toolchain",
-    )  # the last: its flags
+    # the last has the compiler's flags
+    inputs = ("include/", "runtime/", "host/", "build/", "check/mode", "wasm/toolchain")
     parts = [
         part
         for name, data in files.items()

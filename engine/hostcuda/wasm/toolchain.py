@@ -22,9 +22,8 @@ FILL = "-ftrivial-auto-var-init=pattern"
 # and its messages.
 clang: Callable[[list[str], str, dict[str, str]], tuple[int, str, str]] = None
 
-exported: list[
-    str
-] = []  # variables of the next linked source whose addresses JavaScript needs: page.compile sets it
+# variables of the next linked source whose addresses JavaScript needs: page.compile sets it
+exported: list[str] = []
 
 _LEFT_OUT = {
     "-march=native",

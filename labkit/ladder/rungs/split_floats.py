@@ -75,9 +75,8 @@ def _choose_sizes(s: Scope) -> dict:
     warps = s.warps or tiles(column_tiles, rounds)
     # of all windows
     input_rows = down * tall * (tiles(s.Ho, down * tall) - 1) + down * (tall - 1) + s.K + down - 1
-    fours = (
-        (turns * channels - 1) * s.H * s.W + input_rows * s.W + 11
-    ) // 4  # an image in groups of four pixels
+    # an image in groups of four pixels
+    fours = ((turns * channels - 1) * s.H * s.W + input_rows * s.W + 11) // 4
     sizes = {
         "down": down,
         "tall": tall,
