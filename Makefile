@@ -16,9 +16,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 MODULES := $(addsuffix /node_modules/.package-lock.json,playground engine/hostcuda/wasm/js)
 JOBS   ?= 2
-# The packages, each after those that it needs, and the tests of all but the engine.
+# The packages, each after those that it needs, and the tests of all but the engine. The last ones are dealt out in twos,
+# and both processes then make what the tests of a file share: so those that share a browser come first.
 PROJECTS := engine/pyproject.toml pyproject.toml classroom/pyproject.toml playground/pyproject.toml
-TESTS  := $(wildcard tests classroom/tests playground/tests)
+TESTS  := $(wildcard playground/tests) $(wildcard classroom/tests) $(wildcard tests)
 PYTEST := $(BIN)/python -m pytest --quiet
 # The engine's tests run in its folder, with its own configuration.
 ENGINE := cd engine && "$(abspath $(BIN))/python" -m pytest --quiet
@@ -70,7 +71,7 @@ thorough: $(STAMP)  ## Test everything else: each kernel on every shape, each ex
 	@$(PYTEST) -n $(JOBS) -m "thorough and not exhaustive" $(TESTS) $(CHOSEN)
 	@$(if $(ARGS),,$(PYTEST) -n $(JOBS) --dist loadfile $(NBVAL) $(LONG) $(wildcard notebooks/closer_look/*.ipynb))
 
-exhaustive: $(STAMP)  ## Grade every wrong answer of every exercise, here and in the playground, and a class of attempts whole; 200 calls to the agents' server
+exhaustive: $(STAMP)  ## Grade every wrong answer of every exercise, here and in the playground, and a class of attempts whole; the rest of what `make thorough` draws some of; 200 calls to the agents' server
 	@$(ENGINE) -n $(JOBS) --dist loadfile -m "exhaustive" tests $(CHOSEN)
 	@$(PYTEST) -n $(JOBS) -m "exhaustive" $(TESTS) $(CHOSEN)
 
