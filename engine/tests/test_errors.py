@@ -319,7 +319,8 @@ def test_device_memory_that_an_array_of_another_dtype_has_just_filled(add):
         ((1, 65536), (1, 1, 1), cuda.LogicError, "grid.y is 65536, and must be 1 to 65535"),
         ((2**31, 1), (1, 1, 1), cuda.LogicError, "grid.x is 2147483648"),
         ((-1, 1), (1, 1, 1), cuda.LogicError, "grid.x is -1"),
-        ((4 / 2, 1), (1, 1, 1), TypeError, "grid.x is a float; write .*//"),
+        ((5 / 2, 1), (1, 1, 1), TypeError, r"grid.x is a float; round it up with math.ceil"),
+        ((1, 1), (4 / 2, 1, 1), TypeError, "block.x is a float; write // for /"),
         (3, (1, 1, 1), TypeError, "grid must be a tuple of one to three ints, not 3"),
         ([1, 1], (1, 1, 1), TypeError, "grid must be a tuple"),
         (

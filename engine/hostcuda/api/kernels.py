@@ -360,9 +360,16 @@ class Function:
                 )
             for axis, size, limit in zip("xyz", value, limits, strict=False):
                 if not isinstance(size, int):
+                    remedy = "write int(...)"
+                    if isinstance(size, float):  # a grid that is rounded down leaves elements out
+                        remedy = (
+                            "round it up with math.ceil(...)"
+                            if what == "grid"
+                            else "write // for /"
+                        )
                     raise errors.TypeError(
                         f"{self._name}: {what}={value} must hold Python ints, and {what}.{axis} is "
-                        f"{type_of(size)}; write int(...), or // instead of /"
+                        f"{type_of(size)}; {remedy}"
                     )
                 if not 1 <= size <= limit:
                     raise self._build_error(
