@@ -89,9 +89,13 @@ class Memory:
             return
         span = native.mem_range(address & UNSIGNED)  # (base, bytes)
         if not span or span[0] != address:
-            raise Refused(
-                INVALID_VALUE, f"failed: cudaMalloc gave no {address:#x}, or it was freed"
-            )
+            cause = ", or it was freed"
+            if span:
+                cause = (
+                    f": it is {address - span[0]} bytes behind the start of an allocation of "
+                    f"{span[1]} bytes, which is freed only as a whole, by its first address"
+                )
+            raise Refused(INVALID_VALUE, f"failed: cudaMalloc gave no {address:#x}{cause}")
         if address in self.pooled:  # for these it waits for nothing
             return self.cudaFreeAsync(address, 0)
         self.managed.discard(address)
@@ -396,6 +400,14 @@ class Memory:
             and not native.variable_at(symbol)
             and not native.is_host_memory(address, 1, True)
         )
+        # A cast makes a pointer, which is on the stack, too.
+        if symbol_bytes != ctypes.sizeof(ctypes.c_void_p) and native.library().hc_on_stack(address):
+            raise Refused(
+                INVALID_SYMBOL,
+                "failed: its symbol is a local variable of the host, and no __device__ or "
+                "__constant__ variable. If one has the same name, the local variable hides it: "
+                "rename one of them",
+            )
         if is_quoted or self._is_host_pointer(address):
             raise Refused(
                 INVALID_SYMBOL,

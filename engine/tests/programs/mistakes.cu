@@ -47,6 +47,12 @@ void symbols(const float *h) {
     CHECK(cudaMemcpyFromSymbol(back, weights, 16, 4));       // told: 16 bytes at offset 4 of a variable that has 16
     cudaMemcpy(weights, h, 16, cudaMemcpyHostToDevice);      // told: but the variable weights
     CHECK(cudaMemcpyToSymbol(weights, h, sizeof(weights)));
+    {
+        float weights[16];
+        cudaMemcpyToSymbol(weights, h, 16);                  // told: its symbol is a local variable of the host
+        float *pointer = weights;
+        cudaMemcpyToSymbol(pointer, h, 4);                   // told: no pointer of the host
+    }
     void *address;
     cudaGetSymbolAddress(&address, counter);
     cudaMemset(address, 0, sizeof(counter));
@@ -156,10 +162,10 @@ int main() {
     cudaEventCreate(&event);
     cudaEventDestroy(event);
     cudaEventRecord(event);                     // told: is no event
-    cudaFree(d + 1);                            // told: cudaMalloc gave no
+    cudaFree(d + 1);                            // told: it is 4 bytes behind the start of an allocation of 256 bytes
     cudaFree(h);                                // told: cudaMalloc gave no
     cudaFree(other);
-    cudaFree(other);                            // told: cudaMalloc gave no
+    cudaFree(other);                            // told: or it was freed
     release(d);
     release(d);
     cudaFreeHost(h);                            // told: cudaFreeHost
