@@ -462,8 +462,8 @@ def test_the_packages_have_one_version_and_need_each_other_in_it(name):
 
 
 SUITES = ["test", "thorough", "exhaustive"]
-# the playground is built beside the two before it
-ALL = ["test", "browser", "types", "floors", "playground", "thorough", "clang"]
+# the playground is built beside the three before it
+ALL = ["test", "venv", "browser", "types", "floors", "playground", "thorough", "clang"]
 
 
 @pytest.mark.parametrize(
@@ -471,12 +471,12 @@ ALL = ["test", "browser", "types", "floors", "playground", "thorough", "clang"]
     [
         ([], "", ALL),
         ([], "test", ALL[:1]),
-        ([], "floors", ALL[:4]),
+        ([], "floors", ALL[:5]),
         ([], "playground", ALL),
         ([], "clang", ALL),
         (["test"], "", ALL[:1]),
         (["thorough"], "", ALL[1:]),
-        (["exhaustive"], "", ["browser", "playground", "exhaustive"]),
+        (["exhaustive"], "", ["venv", "browser", "playground", "exhaustive"]),
     ],
 )
 def test_ci_stops_at_a_failure_and_says_how_long_each_part_took(suites, failing, parts, tmp_path):
