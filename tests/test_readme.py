@@ -200,30 +200,29 @@ def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
 
     words, many = words_of("versus"), 10_000
     assert list(over(many, "device", "float32", "fused$")) == ["1.9", "1.6"]
-    assert "1.9 times as fast as page 13's kernel in half, and 1.6 times in float" in words
+    assert "1.9 times as fast as page 13's kernel in half precision, and 1.6 times in float" in words
     for where, pixels, ratios in (
-        ("device", "float32", "{} times as long from float images in half, and {} times in TF32"),
-        ("host", "float32", "best way takes {} times as long in half, and {} times in TF32"),
+        ("device", "float32", "{} times as long from float images in half precision, and {} times in TF32"),
+        ("host", "float32", "best way takes {} times as long in half precision, and {} times in TF32"),
         (
             "host",
             "uint8 86x86",
-            "takes {} times as long in half, and {} times in TF32, from bytes of 86 × 86",
+            "takes {} times as long in half precision, and {} times in TF32, from bytes of 86 × 86",
         ),
     ):
         assert ratios.format(*over(many, where, pixels)) in words
     plain = over(many, "host", "float32", "PyTorch (?:fp16|tf32)$")
-    assert "without torch.compile, it takes {} and {} times as long".format(*plain) in words
+    said = "without torch.compile, it takes {} times as long in half precision and {} times in TF32"
+    assert said.format(*plain) in words
     for where in ("device", "host"):
         for dtype in ("float16", "float32"):
             rows = ms[many, where, "float32", dtype]
             assert rows[rows.index.str.startswith("PyTorch")].idxmin().endswith("compiled")
     few = [1e3 * ms[100, "device", "float32", dtype].min() for dtype in ("float16", "float32")]
     assert max(few) < 20
-    assert "**100 images** take {:.1f} µs in half and {:.1f} µs in float".format(*few) in words
-    assert (
-        "PyTorch's best way {} and {} times as long".format(*over(100, "device", "float32"))
-        in words
-    )
+    assert "**100 images** take {:.1f} µs in half precision and {:.1f} µs in float".format(*few) in words
+    ratios = over(100, "device", "float32")
+    assert "PyTorch's best way takes {} and {} times as long".format(*ratios) in words
     compiled = table[table["label"].str.endswith("compiled")]
     assert not (compiled["batch"] == 1000).any() and not (compiled["pixels"] == "uint8 8x8").any()
 
