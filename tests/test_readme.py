@@ -200,10 +200,20 @@ def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
 
     words, many = words_of("versus"), 10_000
     assert list(over(many, "device", "float32", "fused$")) == ["1.9", "1.6"]
-    assert "1.9 times as fast as page 13's kernel in half precision, and 1.6 times in float" in words
+    assert (
+        "1.9 times as fast as page 13's kernel in half precision, and 1.6 times in float" in words
+    )
     for where, pixels, ratios in (
-        ("device", "float32", "{} times as long from float images in half precision, and {} times in TF32"),
-        ("host", "float32", "best way takes {} times as long in half precision, and {} times in TF32"),
+        (
+            "device",
+            "float32",
+            "{} times as long from float images in half precision, and {} times in TF32",
+        ),
+        (
+            "host",
+            "float32",
+            "best way takes {} times as long in half precision, and {} times in TF32",
+        ),
         (
             "host",
             "uint8 86x86",
@@ -220,7 +230,10 @@ def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
             assert rows[rows.index.str.startswith("PyTorch")].idxmin().endswith("compiled")
     few = [1e3 * ms[100, "device", "float32", dtype].min() for dtype in ("float16", "float32")]
     assert max(few) < 20
-    assert "**100 images** take {:.1f} µs in half precision and {:.1f} µs in float".format(*few) in words
+    assert (
+        "**100 images** take {:.1f} µs in half precision and {:.1f} µs in float".format(*few)
+        in words
+    )
     ratios = over(100, "device", "float32")
     assert "PyTorch's best way takes {} and {} times as long".format(*ratios) in words
     compiled = table[table["label"].str.endswith("compiled")]
@@ -783,7 +796,7 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
     )
     ours = second[second.index.str.match("10 [^,]*(, warpgroups)?$")].min()
     assert (
-        f"in half, takes {tiles} ms in Triton, {others[0]} in cuTile, {others[1]} in cuDNN and "
+        f"in half precision, takes {tiles} ms in Triton, {others[0]} in cuTile, {others[1]} in cuDNN and "
         f"{format_digits(ours)} in 10."
     ) in words
     searched, tried = (table["how"].astype(str).str.contains("searched") for table in both)
