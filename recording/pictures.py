@@ -80,18 +80,19 @@ def draw_ladders(results: Recorded, path: Path | None = None) -> None:
 
 @figure
 def draw_lab(page: Page, results: Recorded) -> None:
-    """Draw the README's picture.
+    """Draw the README's picture: a kernel's source, the two engines, a page's parts, and the op time of each rung.
 
     Parameters
     ----------
     results : Recorded
+        The times, of which those of the layer `LAYER` are drawn.
     """
     rows = overview.list_rows(results)
     rows = rows[rows["layer"] == LAYER.name].reset_index(drop=True)
     code = read_excerpt(cuda_src() / "01_baseline.cu")
     card = (20, 84, 574, 26 + 15 * len(code))  # x, y, width, height
-    bars = card[1] + card[3] + 104
-    page.open(bars + STEP * len(rows) + 66, "", width=860)
+    bars_top = card[1] + card[3] + 104
+    page.open(bars_top + STEP * len(rows) + 66, "", width=860)
     page.text(
         20,
         32,
@@ -120,7 +121,7 @@ def draw_lab(page: Page, results: Recorded) -> None:
     page.alt = (
         "The lab in a picture: the CUDA source of a convolution; an NVIDIA GPU runs it through PyCUDA, and a "
         f"machine without one builds the same file with g++; every notebook goes from {' to '.join(RHYTHM)}. "
-        f"Below, the op time of each rung, {_draw_times(page, rows, bars, results)}."
+        f"Below, the op time of each rung, {_draw_times(page, rows, bars_top, results)}."
     )
 
 

@@ -43,10 +43,12 @@ SEED = 1
 def training(
     name: Annotated[str, Option("--dataset", help="digits, mnist or fashion-mnist.")] = "digits",
     images: Annotated[
-        int, Option(help="Of an epoch; a smaller set begins again at its first image.")
+        int, Option(help="Images per epoch; a smaller set begins again at its first image.")
     ] = IMAGES,
-    epochs: Annotated[int, Option(help="Of the accuracies.")] = EPOCHS,
-    graphs: Annotated[bool, Option("--graphs", help="Only steps of CUDA graphs: seconds.")] = False,
+    epochs: Annotated[int, Option(help="Epochs per run that measures accuracies.")] = EPOCHS,
+    graphs: Annotated[
+        bool, Option("--graphs", help="Measure only the steps of CUDA graphs, which takes seconds.")
+    ] = False,
     out: Folder = None,
 ) -> None:
     """Train lenet28 in every experiment: data/training/.

@@ -379,12 +379,12 @@ def list_changed_starts(out: Path, handed_in: Iterable[Submission]) -> list[str]
 
 def _read_starts(folder: Path) -> defaultdict[str, list[str]]:
     """Return a dict: an exercise's number to the digests of its starting codes, in the order of their use."""
-    codes = defaultdict(list)
+    digests = defaultdict(list)
     if (path := folder / _STARTS).is_file():
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            number, _, code = line.rpartition(" ")
-            codes[number].append(code)
-    return codes
+            number, _, code_digest = line.rpartition(" ")
+            digests[number].append(code_digest)
+    return digests
 
 
 def _note_starts(folder: Path, numbers: Iterable[str]) -> dict[str, list[str]]:

@@ -202,7 +202,8 @@ def _make_row(
 def _cut_scope(name: str, lines: Sequence[str], number: int) -> str:
     """Return the text behind a variable's name, in the line `number` that declares it, to the end of its block."""
     scope = re.split(rf"\b{name}\b", "\n".join(lines[number - 1 :]), maxsplit=1)[-1]
-    ends = (sign.start() for sign, depth, _ in walk(scope, "[{}]") if depth < 0)
+    # the first bracket behind which more are closed than opened closes the block
+    ends = (bracket.start() for bracket, depth, _ in walk(scope, "[{}]") if depth < 0)
     return scope[: next(ends, None)]
 
 

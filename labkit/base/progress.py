@@ -65,7 +65,11 @@ def show_progress(
     ) as bar:
 
         def look() -> None:
-            """Show the line again: the block may be in a single long step."""
+            """Show the line again each second until the block ends: it may be in a single long step.
+
+            If no step has ended for `_PATIENCE_S`, the line has the advice.
+            """
+            # `since`: when the last step ended
             pause, done, since = DELAY_S, 0, time.monotonic()
             while not ended.wait(pause):
                 if count:
@@ -75,7 +79,9 @@ def show_progress(
                 is_late = advice and time.monotonic() - since > _PATIENCE_S
                 bar.set_postfix_str(advice if is_late else "", refresh=False)
                 bar.refresh()
-                bar.last_print_t = time.time()  # so that `close` removes the line
+                # `refresh` does not set it, and without it `close` takes the line for one that was
+                # never shown, and leaves it there
+                bar.last_print_t = time.time()
                 pause = _TICK_S
 
         looker = threading.Thread(target=look, daemon=True)

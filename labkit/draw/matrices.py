@@ -315,6 +315,9 @@ def place_weights(K: int) -> np.ndarray:
 def squares(page: Page, K: int = 7, lane: int = 5) -> None:
     """Draw where the mask lies in a window for each output of a square, and the operand a that this makes.
 
+    The square is 2 × 2 outputs, A B over C D, which share a window of inputs. The operand a of a
+    tensor core's product is 16 × 16: `place_weights` says what its rows and columns are.
+
     Parameters
     ----------
     K : int
@@ -327,8 +330,9 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
             f"draw.squares: K, lane = {K}, {lane}: K from 1 to {WIDE - 1}, lane from 0 to {WARP - 1}"
         )
     where = place_weights(K)
-    # high: rows of a window; pixels
-    high, small, cell, x0, x1, top = (where.shape[1] // WIDE, 13, 16, 24, 468, 116)
+    high = where.shape[1] // WIDE  # rows of a window
+    # in pixels: sides of a cell in the windows and in a; left edges of the two parts; their top
+    small, cell, x0, x1, top = (13, 16, 24, 468, 116)
     page.open(
         top + 17 * cell + 40,
         f"Four outputs share {high} × {WIDE} inputs; {percent(where.mean())} of the terms are weights",
@@ -337,15 +341,15 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
     page.caption(x0, top - 36, "A square", "the mask in its window, for A to D")
     page.caption(x1 - 84, top - 36, "a, in k-step 0", "rows 0 and 1 of the window")
 
-    def draw_weights(
-        x: float, y: float, weights: np.ndarray, cell: float
-    ) -> None:  # those that are True in blue
+    def draw_weights(x: float, y: float, weights: np.ndarray, cell: float) -> None:
+        """Draw a matrix of bool from its upper left corner (x, y) on, True in blue."""
         for i, j in np.argwhere(weights):
             page.rect(x + j * cell, y + i * cell, cell, cell, style.BLUE)
         page.cells(x, y, *weights.shape, cell)
 
     for i, name in enumerate("ABCD"):
-        # an output's row and column in the square; a register's row of the window, and half of a
+        # Output i is in row h and column w of the square. Register a[i] holds row h of the window
+        # (columns 8 h to 8 h + 7 of a), for the outputs of column w (rows 8 w to 8 w + 7 of a).
         h, w = divmod(i, 2)
         x, y = x0 + w * (WIDE * small + 50), top + h * (WIDE * small + 48)
         page.caption(x, y - 6, name, f"row {h}, column {w}")
@@ -353,6 +357,7 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
         x, y = x1 + h * (WIDE * cell + 12), top + w * (WIDE * cell + 12)
         page.caption(x, y + (WIDE * cell + 18 if w else -6), f"a[{i}]", f"row {h}")
         draw_weights(x, y, where[8 * w : 8 * w + 8, 8 * h : 8 * h + 8], cell)
+        # of a register, lane 4 r + c holds elements 2 c and 2 c + 1 of row r
         page.frame(x + lane % 4 * 2 * cell, y + lane // 4 * cell, 2 * cell, cell, style.ORANGE, 2.6)
         # Row 8 w + 2 m + h of the operand is the output (h, w) of map m.
         outputs = "\n".join(f"map {row // 2}, {'ACBD'[2 * w + row % 2]}" for row in range(8))
@@ -424,10 +429,11 @@ def lanes(page: Page, matrices: Mapping[str, np.ndarray], lane: int = 5) -> None
     matrices : mapping of str to array of int
         Name -> matrix of lanes: element [i, j] is the lane that holds it.
     lane : int
-        The lane whose elements are orange. The others have a colour for each of the four lanes of a
-        row.
+        The lane whose elements are orange. The other elements have one of four colours, by the
+        lane's number modulo 4.
     """
     panels = {name: np.asarray(matrix) for name, matrix in matrices.items()}
+    # of the matrices of integers: without one, 0 columns are refused below
     columns = sum(
         panel.shape[-1] for panel in panels.values() if panel.ndim == 2 and panel.dtype.kind in "iu"
     )
@@ -460,7 +466,7 @@ def _draw_numbers(
     """Draw a matrix of integers in cells of w × h, orange where `marked` is True; negative ones leave a cell empty."""
     for (i, j), number in np.ndenumerate(numbers):
         if number >= 0:
-            # A colour for each of the four lanes that share a row.
+            # In the fragment of a tensor core, four lanes share a row: a colour for each.
             face = (
                 style.ORANGE
                 if marked[i, j]

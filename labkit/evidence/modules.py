@@ -28,7 +28,7 @@ class KeptLaunch:
     """A launch: the kernel's name, its arguments, and grid, block and shared memory by their keywords."""
 
     kernel: str
-    # per argument how it is passed, "In", "Out", "InOut", "device" or "number", and what
+    # (how it is passed: "In", "Out", "InOut", "device" or "number"; its value) of each argument
     arguments: tuple[tuple[str, Any], ...]
     geometry: Mapping[str, Any]
 
@@ -39,11 +39,11 @@ class _KeptFunction:
     def __init__(self, function: Any, keep: Callable, name: str):
         self._function, self._keep, self._name = function, keep, name
 
-    def __call__(self, *arguments: object, **how: object) -> Any:
-        """Keep the launch, with copies of its arrays, and launch."""
-        self._keep(arguments, how)
+    def __call__(self, *arguments: object, **options: object) -> Any:
+        """Keep the launch, with copies of its arrays, and launch; `options` are grid, block, shared and the like."""
+        self._keep(arguments, options)
         try:
-            return self._function(*arguments, **how)
+            return self._function(*arguments, **options)
         except hostcuda.driver.LaunchError as fault:
             advice = f"lab.sanitize({self._name}) says where"
             raise type(fault)(f"{fault}\n{advice}") from None
@@ -64,12 +64,12 @@ def keep_launches(module: Any, name: str, compiler_arguments: Mapping) -> None:
     def get_kept_function(kernel: str) -> _KeptFunction:
         """Return a kernel of the module by its name."""
 
-        def keep(arguments: tuple, how: dict) -> None:
-            """Keep one launch, unless its arrays are too large."""
-            kept = tuple(map(_copy_argument, arguments))
-            geometry = {key: how[key] for key in ("grid", "block", "shared") if key in how}
-            size = sum(what.nbytes for _, what in kept if isinstance(what, np.ndarray))
-            module.kept = KeptLaunch(kernel, kept, geometry) if size <= _MOST_BYTES else None
+        def keep(arguments: tuple, options: dict) -> None:
+            """Set ``module.kept`` to the launch of a call, or to None if its arrays are too large."""
+            copies = tuple(map(_copy_argument, arguments))  # (how it is passed, value) of each
+            geometry = {key: options[key] for key in ("grid", "block", "shared") if key in options}
+            size = sum(value.nbytes for _, value in copies if isinstance(value, np.ndarray))
+            module.kept = KeptLaunch(kernel, copies, geometry) if size <= _MOST_BYTES else None
 
         return _KeptFunction(get_function(kernel), keep, name)
 
@@ -77,7 +77,7 @@ def keep_launches(module: Any, name: str, compiler_arguments: Mapping) -> None:
 
 
 def _copy_argument(argument: object) -> tuple[str, Any]:
-    """Return how an argument is passed, and a copy of its array, itself if it is a number, or its device memory."""
+    """Return how an argument is passed, and its value: a copy of its array, the number, or the device memory."""
     array = getattr(argument, "array", None)  # of In, Out and InOut
     if isinstance(array, np.ndarray):
         return type(argument).__name__, array.copy()
@@ -101,8 +101,8 @@ def sanitize_module(
             "%%program NAME.py, for `%hostcuda sanitize NAME.py`"
         )
     arguments = [
-        ("device", _read_device(what)) if how == "device" else (how, what)
-        for how, what in launch.arguments
+        ("device", _read_device(value)) if passing == "device" else (passing, value)
+        for passing, value in launch.arguments
     ]
     with temporary.folder() as folder:
         job = (module.compiled, launch.kernel, arguments, launch.geometry)
@@ -136,12 +136,12 @@ def _repeat_launch(folder: Path) -> None:
     driver = hostcuda.driver
     function = hostcuda.compiler.SourceModule(**compiled).get_function(kernel)
     arguments = [
-        what
-        if how == "number"
-        else driver.to_device(what)
-        if how == "device"
-        else getattr(driver, how)(what)
-        for how, what in kept
+        value
+        if passing == "number"
+        else driver.to_device(value)
+        if passing == "device"
+        else getattr(driver, passing)(value)
+        for passing, value in kept
     ]
     function(*arguments, **geometry)
     driver.Context.synchronize()

@@ -143,13 +143,13 @@ def _write_results(outputs: dict[str, np.ndarray]) -> tuple[list[str], list[str]
 def _use_one_thread(source: str) -> str:
     """Return the source of the kernel with one thread that does the work of all; "" if its threads work together.
 
-    In `honest` threadIdx and blockIdx are macros for parameters, with which the kernel calls it
-    once per thread.
+    The kernel's code becomes the function `honest`, in which threadIdx and blockIdx are macros for
+    two more parameters. Thread 0 of the grid calls it once per thread; the others return.
     """
     if not (head := _find_head(source)) or _WORK_TOGETHER.search(code_only(source)):
         return ""
-    # Loops over bz, by, bx, tz, ty and tx: the indices of the block and the thread whose work is
-    # done.
+    # for loops over bz, by, bx, tz, ty and tx: the indices of the block and the thread whose work is
+    # done
     loops = "".join(
         f"for (unsigned {word}{axis} = 0; {word}{axis} < {size}.{axis}; ++{word}{axis})\n"
         for word, size in (("b", "gridDim"), ("t", "blockDim"))

@@ -355,7 +355,9 @@ class FusedNetwork(Closing):
                 defines |= {"SOURCE_H": height, "SOURCE_W": width}
             path, capability = self._kernel.path, device().compute_capability
             options = (f"-D{name}={value}" for name, value in defines.items())
-            arch = "sm_90a" if self.step and capability == WGMMA else None  # which alone has wgmma
+            # The kernel of a step has wgmma instructions, which nvcc compiles for sm_90a alone. The
+            # CPU engine has no compute capability.
+            arch = "sm_90a" if self.step and capability == WGMMA else None
             module = hostcuda.compiler.SourceModule(
                 **module_arguments(path.read_text(), path, *options), arch=arch
             )

@@ -80,7 +80,9 @@ class Arrays:
     def __init__(
         self, memory: Buffers, shapes: Mapping[str, tuple[int, ...]], rows: int | None = None
     ):
+        """Allocate the buffer, of rows × `size` elements; without `rows`, `read` gives arrays no such dimension."""
         self.shapes, self.rows = dict(shapes), rows
+        # where each array starts in a row, in elements; then the row's length
         *starts, self.size = np.cumsum(
             [0, *(math.prod(shape) for shape in shapes.values())]
         ).tolist()

@@ -45,6 +45,7 @@ def write_lab(out: Path, rungs: Iterable[str] = ()) -> None:
     """Write ``lab.mjs`` and all that it loads into a folder; engine/docs/browser.md says how a page uses it.
 
     `rungs` are those of which a page can check kernels, with their options: "04", "07 step=rows".
+    The folder ``engine`` has the engine, the lab's own modules, and the exercises' data.
 
     Raises
     ------

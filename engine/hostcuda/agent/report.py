@@ -562,7 +562,11 @@ def _find_writes(array: str, source: str, kernel: str) -> str:
 
 
 def _say_where(result: Mapping, writes: str) -> str:
-    """Return where to look for the cause of a wrong result; `writes` is where it is written."""
+    """Return where to look for the cause of a wrong result: the object of a sentence "look at …".
+
+    `result` is an entry of the report's ``results``, an array with wrong elements and their
+    ``pattern``. `writes` is what `_find_writes` returns for the array.
+    """
     if result["pattern"].startswith("the edge"):
         return f"the conditions of the edge, and at {writes.rstrip(',')}"
     if "begin at 0?" in result["pattern"]:

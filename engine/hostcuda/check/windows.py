@@ -43,15 +43,22 @@ _FARTHEST_SLOT = 1 << 19  # bytes of a thread's stack
 
 
 def may_miss(assembly: str) -> bool:
-    """Return whether a text, compiled with frame pointers, may have an access through an array that no hook sees."""
+    """Return whether assembler text may have an access through an array that no hook sees, outside of that array.
+
+    The text is g++'s, compiled with frame pointers. Functions that register a kernel, which are the
+    engine's own, are left out. True without a look where the text cannot be judged: on other
+    processors, with thread-local data, or with instructions that gather.
+    """
     if platform.machine() != "x86_64" or re.search(r"\t\.section\t\.tdata|\tv\w*gather", assembly):
         return True
     constants = _find_constants(assembly)
+    # a function's label is the last one before its .cfi_startproc
     texts = assembly.split("\t.cfi_startproc")
     return any(
         _has_window(body, constants)
         for before, body in itertools.pairwise(texts)
-        # the cold part of a function, which has its label behind, has none before
+        # `any`: the label of a function's cold part is behind its .cfi_startproc, so that there may
+        # be none before; such a part is looked at
         if not any(map(_REGISTERS.fullmatch, _FUNCTION.findall(before)[-1:]))
     )
 

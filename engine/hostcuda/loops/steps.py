@@ -122,9 +122,11 @@ class KernelPlan:
             words = [token.text for token in reader.tokens[first:end]]
             type_ = self.file.find_kind([*words, *signs.split()], self.effects_reader.parameters)
             variable = KernelVariable(reader.text(name), " ".join(words), signs)
+            is_array = bounds[0] < bounds[1]  # there are tokens of float x[4] behind the name
             # float x[4] as a parameter is a pointer
-            variable.type = "pointer" if bounds[0] < bounds[1] else type_
-            variable.position = reader.tokens[name].start if bounds[0] == bounds[1] else -1
+            variable.type = "pointer" if is_array else type_
+            # where `Writer` may put a "const", which before the name of an array means its elements
+            variable.position = -1 if is_array else reader.tokens[name].start
             scope[variable.name] = variable
             self.variables.append(variable)
         return scope

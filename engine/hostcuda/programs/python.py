@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hostcuda.programs import cuda_core, cupy, pycuda
 
-# a module that a program imports -> the function that puts the engine in its place
+# pattern of the module that a program imports -> the function that puts the engine in its place
 _STAND_INS = {
     r"pycuda": pycuda.install,
     r"cupy": cupy.install,
@@ -25,8 +25,8 @@ def main(arguments: list[str]) -> None:
     Changes `sys.argv`.
     """
     text = Path(arguments[0]).read_text(errors="replace")
-    for name, install in _STAND_INS.items():
-        if re.search(rf"^\s*(?:import|from)\s+(?:{name})\b", text, re.MULTILINE):
+    for module, install in _STAND_INS.items():
+        if re.search(rf"^\s*(?:import|from)\s+(?:{module})\b", text, re.MULTILINE):
             install()
     sys.argv[:] = arguments
     sys.path[0] = str(Path(arguments[0]).resolve().parent)

@@ -19,7 +19,8 @@ _SPACES = re.compile(r"\s+")
 
 def compile_module(source: str, options: Iterable[str] = (), names: Sequence[str] = ()) -> Module:
     """Compile a source as NVRTC does; `names` are instances of templates to compile, such as "f<float>"."""
-    # a namespace for each: what the macro defines is numbered anew after preprocessing
+    # Each in a namespace of its own: the macro numbers the functions that it defines by __COUNTER__,
+    # which begins again at 0 after preprocessing, so that names could be defined twice.
     instances = "".join(
         f"\nnamespace hostcuda_instance_{i} {{ HOSTCUDA_KERNEL({name}) }}"
         for i, name in enumerate(names)

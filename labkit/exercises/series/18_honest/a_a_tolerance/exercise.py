@@ -39,24 +39,34 @@ def _measure_errors() -> tuple[tuple[float, ...], tuple[float, ...]]:
     return tuple(map(measure, honest)), tuple(map(measure, wrong))
 
 
-def _judge(n: int) -> tuple[int, int]:
-    """Return how many honest ways an error of 2^-n at most refuses, and how many wrong ones it accepts."""
-    honest, wrong = _measure_errors()
-    return sum(error > 2.0**-n for error in honest), sum(error <= 2.0**-n for error in wrong)
+def _count_refused(n: int) -> int:
+    """Return how many honest ways to add up have an error above the tolerance 2^-n."""
+    honest, _ = _measure_errors()
+    return sum(error > 2.0**-n for error in honest)
+
+
+def _count_accepted(n: int) -> int:
+    """Return how many wrong ways to add up have an error within the tolerance 2^-n."""
+    _, wrong = _measure_errors()
+    return sum(error <= 2.0**-n for error in wrong)
 
 
 def _count_answer(loosest: object, strictest: object) -> dict[str, dict[str, float]]:
-    """Return what judges with the reader's two tolerances, 2^-n, do; and with the next looser and stricter one."""
+    """Return the counts that the goals ask for, by name, of the reader's exponents n of two tolerances 2^-n.
+
+    They are the exponents; how many wrong ways to add up the loosest tolerance accepts, and the
+    next looser one; how many honest ways the strictest one refuses, and the next stricter one.
+    """
     for value in (loosest, strictest):
         whole_number(value, "exponent", 1, _FINEST)
     return {
         _JUDGE: {
             "loosest": loosest,
             "strictest": strictest,
-            "accepted": _judge(loosest)[1],
-            "accepted_looser": _judge(loosest - 1)[1],
-            "refused": _judge(strictest)[0],
-            "refused_stricter": _judge(strictest + 1)[0],
+            "accepted": _count_accepted(loosest),
+            "accepted_looser": _count_accepted(loosest - 1),
+            "refused": _count_refused(strictest),
+            "refused_stricter": _count_refused(strictest + 1),
         }
     }
 
@@ -64,8 +74,8 @@ def _count_answer(loosest: object, strictest: object) -> dict[str, dict[str, flo
 def _find_limits() -> tuple[int, int]:
     """Return the solution: the smallest n that accepts nothing wrong, and the largest that refuses nothing honest."""
     return (
-        min(n for n in range(1, _FINEST) if not _judge(n)[1]),
-        max(n for n in range(1, _FINEST) if not _judge(n)[0]),
+        min(n for n in range(1, _FINEST) if not _count_accepted(n)),
+        max(n for n in range(1, _FINEST) if not _count_refused(n)),
     )
 
 
