@@ -108,9 +108,9 @@ def make_job(variant: Variant, layer: Layer, batch: int = BATCH) -> Job:
 
 def list_ladder_jobs() -> list[Job]:
     """Return jobs for the kernels of the ladder, its sub-steps and the exercises' solutions, on lenet86's layers."""
-    # Left out: what compiles to the code of an earlier variant of its rung, and what differs
-    # between the engines.
-    jobs_by_code: dict[tuple, Job] = {}
+    # Left out: variants with the source, headers and constants of an earlier one of their rung, and
+    # those whose code differs between the engines.
+    jobs_by_code: dict[tuple, Job] = {}  # (rung's number, layer, digest of the source) -> first job
     for rung in LADDER:
         portable = [
             one

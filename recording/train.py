@@ -80,6 +80,7 @@ class Trainer(Closing):
     def __init__(
         self, data="digits", seed=1, epochs=None, batch=BATCH, rate=RATE, momentum=MOMENTUM
     ):
+        """Check the settings, and put the weights and the training images on the device."""
         epochs = EPOCHS.get(getattr(data, "name", data), 1) if epochs is None else epochs
         for name, value, is_right, rule in (
             ("epochs", epochs, is_whole(epochs), "a whole number, 1 or more"),
@@ -112,6 +113,7 @@ class Trainer(Closing):
         memory = self.model.memory
         self._images = memory.copy_in(np.ascontiguousarray(data.images, np.float32))
         self._labels = memory.copy_in(labels.astype(np.int32))
+        # of an epoch: the images' order, and of each the affine map, 2 × 3 numbers
         self._order, self._maps = memory.new(count, np.int32), memory.new((count, 6))
 
     def close(self) -> None:

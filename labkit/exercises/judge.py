@@ -466,10 +466,10 @@ def _add_atomics(counters: dict[str, float]) -> None:
         counters[f"{kind}_conflicts"] += wavefronts - requests
 
 
-def write_advice(grade: Grade, hints: int, solution_call: str, times: str) -> str:
+def write_advice(grade: Grade, due_hint: int, solution_call: str, times: str) -> str:
     """Return the last paragraph of a grade: a hint, or what to do next.
 
-    `hints` is the number of the hint that is due, from 1; 0 if none is due, as for the first wrong
+    `due_hint` is the number of the hint that is due, from 1; 0 if none is due, as for the first wrong
     result whose thread the reader can follow. `solution_call` is the call that shows the lab's own
     solution, or "". `times` is a sentence with recorded times, for an attempt that has reached the
     goal.
@@ -477,8 +477,8 @@ def write_advice(grade: Grade, hints: int, solution_call: str, times: str) -> st
     exercise, to_follow = grade.exercise, grade.thread_advice
     if grade.untouched:
         return ""
-    # no hint, but what to look at
-    if grade.verdict == "not right yet" and not (to_follow and hints):
+    # no hint, but what to look at; hints are for wrong results whose thread was shown before
+    if grade.verdict == "not right yet" and not (to_follow and due_hint):
         return to_follow or next(
             (_choose_question(line) for line in grade.lines if line.kind in _LOOK), ""
         )
@@ -492,7 +492,7 @@ def write_advice(grade: Grade, hints: int, solution_call: str, times: str) -> st
         )
     if not exercise.hints:
         return to_follow
-    due, count = min(hints, len(exercise.hints)), len(exercise.hints)
+    due, count = min(due_hint, len(exercise.hints)), len(exercise.hints)
     end = (
         f" There is no other; {solution_call} is the lab's own."
         if solution_call and due == count

@@ -70,7 +70,10 @@ def add_numbers(table: pd.DataFrame, path: Path) -> pd.DataFrame:
 
 
 def remove_numbers(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table as its file holds it, with "tuning" and "tuning, rows=4"; LabError for a rung that is unknown."""
+    """Return a table as its file holds it: its rungs 7 and "07 tuning, rows=4" as "tuning" and "tuning, rows=4".
+
+    The opposite of `add_numbers`. LabError for a rung that is unknown.
+    """
     table = table.copy()
     if "rung" in table:
         if unknown := set(table["rung"]) - _NAMES.keys():

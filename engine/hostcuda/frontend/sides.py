@@ -383,7 +383,7 @@ def _judge_call(
 
 def _read_name(shown: str):
     """Return the plain name in the signature of a function, as g++ shows it: "f" of ``int n::f(T) [with T = int]``."""
-    # of a function in another one: without that one's
+    # of a member of a local class, "f()::C::m(int)", only what follows the function around it
     plain = shown.partition(" [with ")[0].rpartition(")::")[2]
     while (inner := re.sub(r"<[^<>]*>", "", plain)) != plain:
         plain = inner

@@ -101,7 +101,10 @@ class Rows:
                 return False
             if variable and variable.role != "uniform" and variable not in self.same_in_row:
                 return False
-        roles = ("uniform", "recomputed", "kept", "local")  # all: the loop has asked the variables
+        # All roles are allowed, and threadIdx: the loop above has checked the variables, and which
+        # index it is. What is left are the other words, and whether something changes or reads
+        # memory.
+        roles = ("uniform", "recomputed", "kept", "local")
         return first < last and is_uniform(self.kernel, first, last, scope, {"threadIdx"}, roles)
 
     def find_growing_terms(self, first: int, last: int, scope: Scope) -> list[tuple[int, int]]:
