@@ -185,7 +185,7 @@ export class Desk {
     const { kind, name } = this.task, outputs = this.options.outputs?.(what);
     (outputs?.take() ?? this.results).replaceChildren(...(what === 'grade' ? show.graded(result) : kind === 'rung' ? show.checked(result) : show.ran(result, what === 'check', shapes)));
     this.say(what === 'grade' ? `${name}: ${result.verdict}.` : kind === 'rung' ? show.verdict(result, what, waited) : show.sentence(result, what === 'check', waited));
-    if (outputs) this.status.append(' ', element('a', { href: `#${outputs.id}` }, 'It stands below'), ', in place of the stored output.');
+    if (outputs) this.status.append(' ', element('a', { href: `#${outputs.id}` }, 'The result is below'), ', in place of the stored output.');
     this.options.answered?.();
     if (!outputs && matchMedia(NARROW).matches) this.status.scrollIntoView();
   }
