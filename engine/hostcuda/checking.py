@@ -18,9 +18,7 @@ from hostcuda.build.unit import make_unit
 from hostcuda.check.mode import TOOLS
 from hostcuda.check.records import Finding, LaunchRecord, begin_with, follow, launches, take
 from hostcuda.host import cache, toolchain
-from hostcuda.runtime import elf
 from hostcuda.runtime.building import build_library
-from hostcuda.runtime.layout import layout
 
 __all__ = [
     "TOOLS",
@@ -87,16 +85,12 @@ def precompile(
 
 
 def read_shared_bytes(library: Path, kernel: str) -> int | None:
-    """Return the bytes of static shared memory of a kernel (its symbol) in a compiled file; None: there is no such one.
+    """Return the bytes of static shared memory of a kernel, by its symbol, in a file that `precompile` has made.
 
-    It does not load the file, and takes one that `precompile` has made.
+    None if the file has no such kernel. The file is not loaded.
     """
-    functions = [
-        symbol.value
-        for symbol in elf.Elf(library).symbols(elf.SHT_SYMTAB)
-        if symbol.name == kernel and symbol.kind == elf.STT_FUNC
-    ]
-    if not functions:
-        return None
-    _, own, common = layout(library, 0, functions).statics[kernel]
-    return own + common
+    from hostcuda.runtime import (
+        layout,
+    )  # here, because it refuses other processors than the engine's
+
+    return layout.read_shared_bytes(library, kernel)

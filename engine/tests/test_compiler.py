@@ -21,9 +21,9 @@ import pytest
 from running import run_python
 
 import hostcuda.api.driver as cuda
-from hostcuda import checking
 from hostcuda import settings as paths
 from hostcuda.api.compiler import SourceModule, compile
+from hostcuda.build import messages
 from hostcuda.build import modules as module_cache
 from hostcuda.build import options as nvcc_options
 from hostcuda.build.prelude import make_prelude
@@ -382,14 +382,26 @@ def test_a_large_file_is_read_once_until_it_changes_or_the_machine_restarts(tmp_
     assert [is_intact() for _ in range(2)] == [(False, True)] * 2
 
 
-def test_what_is_compiled_for_check_mode_is_found_there_and_tells_its_shared_memory(fresh_cache):
-    source = """__global__ void f(int *y) { __shared__ int a[24]; a[threadIdx.x] = 1; __syncthreads(); *y = a[0]; }"""
-    path = checking.precompile(("profile", "memcheck"), source)
-    assert checking.read_shared_bytes(path, "f") == 96
-    assert checking.read_shared_bytes(path, "g") is None
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_what_is_compiled_for_check_mode_is_found_there_and_tells_its_shared_memory(
+    fresh_cache, monkeypatch, compiler
+):
+    """The size is read by a process that has loaded neither the file nor the runtime."""
+    if not shutil.which(compiler):
+        pytest.skip(f"needs {compiler}")
+    monkeypatch.setenv("CXX", compiler)
+    source = """__shared__ int of_all[2];
+    __global__ void f(int *y) { __shared__ int a[24]; a[threadIdx.x] = 1; __syncthreads(); *y = a[0] + of_all[1]; }
+    __global__ void g(int *y) { __shared__ int a[3]; a[threadIdx.x] = 1; __syncthreads(); *y = a[0]; }"""
+    program = """
+    import sys; from hostcuda import checking
+    path = checking.precompile(("profile", "memcheck"), sys.argv[1])
+    print([checking.read_shared_bytes(path, name) for name in ("f", "g", "h")])"""
+    done = run_python(program, source, timeout=None)
+    assert (done.returncode, done.stdout) == (0, "[104, 20, None]\n"), done.stderr
     files = compiled_files(fresh_cache)
     program = "import sys; from hostcuda.compiler import compile; compile(sys.argv[1])"
-    done = run_python(program, source, HOSTCUDA_CHECK="profile,memcheck")
+    done = run_python(program, source, timeout=None, HOSTCUDA_CHECK="profile,memcheck")
     assert (done.returncode, compiled_files(fresh_cache)) == (0, files)
 
 
@@ -402,6 +414,24 @@ def test_clang_says_nothing_of_flags_that_it_does_not_know(monkeypatch):
     assert "undeclared identifier 'z'" in failed
     for text in (warnings, failed):
         assert not re.search("unknown warning option|is not supported|generated", text)
+
+
+def test_check_mode_can_be_imported_on_a_processor_that_the_engine_does_not_know():
+    """So that the lab can be imported on a Mac, and says there what to do."""
+    program = """
+    import platform
+    platform.machine = lambda: "arm64"
+    import hostcuda.checking"""
+    done = run_python(program, timeout=None)
+    assert done.returncode == 0, done.stderr
+
+
+def test_warnings_about_a_file_with_clang_in_its_path_are_kept(tmp_path):
+    warning = (
+        "/home/me/clang-course/my_clang.cu:3:5: warning: unused variable 'v' [-Wunused-variable]"
+    )
+    of_driver = "clang++: warning: argument unused during compilation: '-fno-gnu-unique'"
+    assert messages.tidy(f"{of_driver}\n{warning}\n", tmp_path, "skeleton.cpp").strip() == warning
 
 
 def test_an_entry_in_the_place_of_another_is_not_run(fresh_cache, tmp_path):

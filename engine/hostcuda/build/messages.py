@@ -35,7 +35,8 @@ _LOCATED = re.compile(
 _NOISE = re.compile(
     r"In file included from |\s+from |compilation terminated|cc1plus: note: disable pass |"
     # clang's: how many messages there are, and which of g++'s flags it does not know
-    r"\d+ (?:error|warning)s?(?: and \d+ errors?)? generated|\S*clang\S*: warning: |warning: unknown warning option "
+    r"\d+ (?:error|warning)s?(?: and \d+ errors?)? generated|[^\s:]*clang[^\s:]*: warning: |"
+    r"warning: unknown warning option "
 )
 _ENGINE_NAMES = r"hostcuda::\w+|cudaMemcpy|__(?:shfl|ballot|any|all)"
 _ENGINE_WARNING = re.compile(

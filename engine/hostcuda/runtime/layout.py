@@ -100,6 +100,23 @@ def layout(path: str | os.PathLike, base: int, functions: Iterable[int]) -> Layo
     return result
 
 
+def read_shared_bytes(path: str | os.PathLike, kernel: str) -> int | None:
+    """Return the bytes of static shared memory of a kernel, by its symbol, in a file that is not loaded.
+
+    None if the file has no function of this name.
+    """
+    symbols = elf.Elf(path).symbols(elf.SHT_SYMTAB)
+    if not any(s.name == kernel and s.kind == elf.STT_FUNC for s in symbols):
+        return None
+    # as in `_place_shared`: of the kernel, or outside of functions
+    return sum(
+        s.bytes
+        for s in symbols
+        if s.kind == elf.STT_TLS
+        and (_declares(kernel, s.name) or not (_is_hidden(s.name) or s.name.startswith("_ZZ")))
+    )
+
+
 # Of `check.instrument` and `check.mode`: the runtime finds them by these names.
 _OF_CHECK_MODE = ("hostcuda_log", "hostcuda_pieces", "hostcuda_accesses", "hostcuda_padding")
 
@@ -150,6 +167,11 @@ def _declares(kernel: str, variable: str) -> bool:
     return variable.startswith("_ZZ") and variable[1:].lstrip("Z").startswith(function)
 
 
+def _is_hidden(symbol: str) -> bool:
+    """Return whether a symbol is that of a guard, which says whether a variable's constructor has run."""
+    return symbol.startswith("_ZGV") or symbol == "__tls_guard"
+
+
 def _place_shared(
     result: Layout, file: elf.Elf, base: int, symbols: list[elf.Symbol], kernels: list[str]
 ) -> None:
@@ -161,15 +183,8 @@ def _place_shared(
     stay where the compiler has put them.
     """
     segment = next((s for s in file.segments if s.kind == elf.PT_TLS), None)
-    # "_ZGV..." and "__tls_guard" say whether a variable's constructor has run.
     arrays = [
-        _Shared(
-            s.name,
-            demangle(s.name),
-            s.value,
-            s.bytes,
-            s.name.startswith("_ZGV") or s.name == "__tls_guard",
-        )
+        _Shared(s.name, demangle(s.name), s.value, s.bytes, _is_hidden(s.name))
         for s in symbols
         if s.kind == elf.STT_TLS and s.bytes
     ]
