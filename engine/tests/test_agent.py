@@ -717,6 +717,35 @@ def test_no_repair_without_right_results():
     )
 
 
+GATHER = """__global__ void gather(const float *x, float *y, int rows, int n, int step, int pitch) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  int r = blockIdx.y;
+  if (r < rows && i < n) y[r * n + i] = x[r * pitch + i * step];
+}
+"""
+
+
+@slow
+def test_no_other_pitch_where_no_reference_tells_whether_the_array_is_too_small():
+    sizes = {"rows": 3, "n": 10, "step": 2, "pitch": 32}
+    case = {**launch(0, 0, x=[40], y=[3, 10], **sizes), "grid": [1, 3], "block": [32, 1]}
+    report = inspect("", GATHER, cases=[case], reference="", repairs=True, seconds=120)
+    assert report["verdict"] == "unsafe"
+    assert "(index)" not in report["next"] and "pitch" not in report.get("repair", {}).get(
+        "diff", ""
+    )
+
+
+@slow
+def test_an_array_that_is_written_through_a_cast_has_no_line_that_writes_it():
+    source = write_kernel(
+        "if (i + 1 < n / 2) *reinterpret_cast<float2 *>(y + 2 * i) = make_float2(x[i], 0); "
+        "else if (i < 0) y[i] = 0;"
+    )
+    report = inspect("", source)
+    assert report["verdict"] == "wrong_result" and "which writes it" not in report["next"]
+
+
 @slow
 def test_lines_show_elements_and_steps_show_variables():
     counts = look("lines", SOURCE, "shifted", CASE)

@@ -541,7 +541,10 @@ def _add_changes(report: dict, previous: Mapping) -> None:
 
 
 def _find_writes(array: str, source: str, kernel: str) -> str:
-    """Return where a kernel assigns to an array, as text: "line 3, which writes it," or "where it is written"."""
+    """Return where a kernel assigns to an array, as text: "line 3, which writes it," or "where it is written".
+
+    It is the latter if a cast makes another pointer to the array, through which it may be written.
+    """
     code, name = code_only(source), re.escape(array)
     head = re.search(rf"\b{re.escape(kernel)}\s*\(", code) if kernel else None
     start = head.start() if head else 0
@@ -550,6 +553,9 @@ def _find_writes(array: str, source: str, kernel: str) -> str:
     writes = re.compile(
         rf"\b{name}\s*\[.*\]\s*(?:[-+*/|&^]?=(?!=)|\+\+|--)|\*\s*{name}\s*=|atomic\w+\(&?\s*{name}\b"
     )
+    cast = rf"(?:reinterpret_cast\s*<[^<>]*>\s*\(|\(\s*[\w:\s]+\*\s*\))\s*\(?\s*&?\s*{name}\b"
+    if re.search(cast, body):
+        return "where it is written"
     first_line = 1 + code.count("\n", 0, start)
     found = [
         str(line) for line, text in enumerate(body.splitlines(), first_line) if writes.search(text)
