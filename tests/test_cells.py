@@ -15,7 +15,7 @@ from labkit import LENET86
 from labkit.base.errors import LabError
 from labkit.exercises.exercise import exercise
 from labkit.ladder.messages import Message, find_unclosed_brace, parse_messages
-from labkit.ladder.source import find_functions
+from labkit.ladder.source import cell_arguments, find_functions
 from labkit.ladder.variants import Variant, variant
 from labkit.page.cells import CompileFailed
 
@@ -36,6 +36,7 @@ def run(shell, magic, line, text):
     return shell.run_cell_magic(magic, line, text)
 
 
+@pytest.mark.skipif(hostcuda.engine() == "gpu", reason="grades are counted by the CPU engine")
 def test_the_cell_of_an_exercise_is_compiled_as_it_is_graded_and_in_no_other_way(
     shell, monkeypatch, capsys
 ):
@@ -203,6 +204,7 @@ def test_a_sum_that_does_not_start_at_zero_is_warned_of(shell, capsys):
     assert f"line {declared}: " in message and "\n    float sum;\n          ^\n" in message
 
 
+@pytest.mark.skipif(hostcuda.engine() == "gpu", reason="nvcc has other messages")
 def test_a_quotient_of_integers_that_is_rounded_up_too_late_is_warned_of(shell, capsys):
     text = "__global__ void k(float *x, int n, float f)\n{\n    x[0] = ceil(n / 32);\n    x[1] = ceil(n / f);\n}\n"
     run(shell, "cuda", "rounds", text)
@@ -422,6 +424,7 @@ def test_the_brace_that_nothing_closes_is_found(lines, brace):
     assert find_unclosed_brace("\n".join(lines)) == brace
 
 
+@pytest.mark.skipif(hostcuda.engine() == "gpu", reason="nvcc has other messages")
 def test_a_cell_without_its_last_brace_names_the_first(shell):
     text = "__global__ void k(int *x)\n{\n    if (x) {\n        x[0] = 1;\n}\n"
     with pytest.raises(CompileFailed, match=r"line 4: error: no \} closes the \{ of this line"):
@@ -450,3 +453,16 @@ def test_a_program_that_the_reader_has_changed_stays(shell, capsys, tmp_path, mo
     path.unlink()
     run(shell, "program", "own.cu", "// anew\n")
     assert path.read_text() == "// anew\n"
+
+
+def test_a_header_with_templates_has_no_extern_c_around_it():
+    text = (
+        "#include <cuda/ptx>\ntemplate <int n>\n__global__ void of(int *x) {}\n"
+        '/* __global__ */ __global__ void k(int *x) { x[0] = 1; }\nconst char *t = "__global__";\n'
+    )
+    arguments = cell_arguments(text, "mine")
+    assert arguments["no_extern_c"]
+    changed = text.replace("/* __global__ */ ", '/* __global__ */ extern "C" ')
+    assert arguments["source"].partition("\n")[2] == changed
+    for same in (text.replace("cuda/ptx", "cuda_fp16.h"), changed):
+        assert cell_arguments(same, "mine")["source"].partition("\n")[2] == same

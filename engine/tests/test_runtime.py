@@ -4,7 +4,9 @@ import contextlib
 import os
 import platform
 import re
+import shutil
 import signal
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,7 +18,7 @@ from running import IMPORTS, kernel_source, run_python
 
 from hostcuda.api import driver
 from hostcuda.api.compiler import SourceModule
-from hostcuda.runtime import native
+from hostcuda.runtime import building, native
 
 pytestmark = pytest.mark.core("what every kernel runs on")
 
@@ -623,3 +625,14 @@ print("still here")
 """)
     assert done.returncode == -signal.SIGSEGV, done.stderr
     assert "still here" not in done.stdout
+
+
+@pytest.mark.skipif(not shutil.which("nm"), reason="needs nm, of binutils")
+def test_the_runtime_library_shows_other_libraries_no_template_of_the_standard_library():
+    """An extension module that is loaded later would use them in place of its own."""
+    standard = ("_ZNSt", "_ZNKSt", "_ZSt", "_ZTISt", "_ZTSSt", "_ZTVSt", "_ZZNSt", "_ZGVZNSt")
+    for checks in (False, True):
+        command = ["nm", "-D", "--defined-only", building.build_library(checks)]
+        symbols = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        names = [line.split()[-1] for line in symbols.splitlines()]
+        assert "hc_launch" in names and not [name for name in names if name.startswith(standard)]

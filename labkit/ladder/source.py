@@ -39,12 +39,29 @@ def header_folders(name: Path | str | None) -> list[Path]:
     return [*dict.fromkeys([*own_folder, cuda_src()])]
 
 
+# Headers of C++ that are no C: PyCUDA's `extern "C" { … }` around a source refuses their templates.
+_TEMPLATES = re.compile(r"^\s*#\s*include\s*<(?:cuda/|cooperative_groups|mma\.h)", re.M)
+
+
 def cell_arguments(text: str, name: str, *options: str) -> dict:
     """Return the arguments of `SourceModule` for any CUDA C++.
 
-    PyCUDA adds ``extern "C"`` if the text has none.
+    PyCUDA adds ``extern "C"`` around a text that has none. Where a header's templates forbid that,
+    each kernel gets its own.
     """
+    if 'extern "C"' not in text and _TEMPLATES.search(text):
+        text = _declare_in_c(text)
     return module_arguments(text, f"{name}.cu", *options) | {"no_extern_c": 'extern "C"' in text}
+
+
+def _declare_in_c(text: str) -> str:
+    """Return the text with ``extern "C"`` before each kernel that is no template, on the same line."""
+    code, parts, end = code_only(text), [], 0
+    for kernel in re.finditer(r"\b__global__\b", code):
+        if not re.search(r"\btemplate\s*<[^;{}]*>\s*$", code[: kernel.start()]):
+            parts += [text[end : kernel.start()], 'extern "C" ']
+            end = kernel.start()
+    return "".join([*parts, text[end:]])
 
 
 def digest(source: str) -> str:
