@@ -281,8 +281,9 @@ def test_a_row_of_the_table_has_a_networks_best(table):
     )
 
     results = SimpleNamespace(network=lambda batch: rows[rows["batch"] == batch], device="GPU")
-    lines = format_network(results).splitlines()
-    assert "On streams: from the host in chunks" in lines[0] and "Compiled" not in lines[0]
+    text = format_network(results)
+    assert "*Streams:* images come from the host in chunks" in text and "Compiled" not in text
+    lines = text.splitlines()
     assert lines[-4:] == [
         "| fused, half | 10.0 M/s | – | 1.00 ms |",
         "| fused, warpgroups, half | 3.33 M/s | – | 3.00 ms |",
