@@ -15,15 +15,12 @@ import numpy as np
 import pandas as pd
 
 import hostcuda
-from hostcuda.metrics import COUNTED, MEASURED, RECORDED, STALLED, STALLS
-from labkit import Layer
+from labkit import Layer, recorded
 from labkit.base.numerals import times as format_times
-from labkit.base.paths import data_dir
 from labkit.records.recorded import Recorded
-from labkit.records.store import read_as_stored
 from labkit.spec import devices
 from recording import jobs, libraries, versus
-from recording.counters import run_ncu
+from recording.counters import METRICS, run_ncu
 from recording.gpu import describe_torch, require_gpu, require_torch
 from recording.keep import record_table, stamp
 from recording.libraries import Given
@@ -34,23 +31,12 @@ NAMES = ("cudnn", "triton", "cutlass")  # torch.compile chose kernels of these
 # Only what runs between the profiler's start and stop is counted. The name of a kernel begins with
 # that of the NVTX range that it was launched in: "cuDNN FP16, NHWC/" and its own.
 OPTIONS = ("--profile-from-start", "off", "--nvtx", "--print-nvtx-rename", "kernel")
-METRICS = (
-    *COUNTED.values(),
-    *MEASURED.values(),
-    *RECORDED.values(),
-    *(STALLED.format(reason) for reason in STALLS),
-)
 
 
 def read_sizes(layer: Layer) -> dict[str, tuple[int, ...]]:
     """Return label -> the sizes that `recording.versus` found fastest on this device, for BATCH images of the layer."""
-    table = read_as_stored(data_dir() / "versus" / f"{devices.device().slug}.csv")
-    rows = table[
-        (table["network"] == layer.network)
-        & (table["layer"] == int(layer.name[-1]))
-        & (table["batch"] == BATCH)
-        & table["how"].str.contains("searched", na=False)
-    ]
+    table = recorded(devices.device().name).versus(layer, BATCH)
+    rows = table[table["how"].str.contains("searched", na=False)]
     # "256 pixels, 32 terms, 4 warps, 1 stages, the fastest of 20 searched"; CUTLASS's 32 maps are no choice
     return {
         row.label: tuple(

@@ -89,8 +89,7 @@ def read_shared_bytes(library: Path, kernel: str) -> int | None:
 
     None if the file has no such kernel. The file is not loaded.
     """
-    from hostcuda.runtime import (
-        layout,
-    )  # here, because it refuses other processors than the engine's
+    # here, because it refuses other processors than the engine's
+    from hostcuda.runtime import layout
 
     return layout.read_shared_bytes(library, kernel)

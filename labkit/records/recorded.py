@@ -482,8 +482,7 @@ class Recorded:
         The columns are batch, and the counters by their names in `counters`; `label` names a
         version, as in `network`.
         """
-        names = {metric: name for name, metric in METRICS.items()}
-        table = self._read("network/counters", "label", "dtype").rename(columns=names)
+        table = self._read_counters("network/counters", "label", "dtype")
         return table[table["label"] == label].set_index("dtype")
 
     def timelines(
@@ -532,18 +531,15 @@ class Recorded:
         in `counters`.
         """
         layer = as_layer(layer)
-        names = {metric: name for name, metric in METRICS.items()}
-        table = self._read("versus/counters", "label", "network", "layer", "layout", "kernel")
-        return (
-            store.choose(
-                table,
-                f"{self} has no counters of others' kernels",
-                network=layer.network,
-                layer=int(layer.name[-1]),
-            )
-            .rename(columns=names)
-            .reset_index(drop=True)
+        table = self._read_counters(
+            "versus/counters", "label", "network", "layer", "layout", "kernel"
         )
+        return store.choose(
+            table,
+            f"{self} has no counters of others' kernels",
+            network=layer.network,
+            layer=int(layer.name[-1]),
+        ).reset_index(drop=True)
 
     def experiment(self, name: str) -> pd.DataFrame:
         """Return what one of the experiments of `recording.experiments` measured: "waves", "latency", "clock", "order".
@@ -556,6 +552,11 @@ class Recorded:
         return store.choose(table, f"{self} has no experiment", experiment=name).reset_index(
             drop=True
         )
+
+    def _read_counters(self, folder: str, *needed: str) -> pd.DataFrame:
+        """Return the table of `_read` with the counters by their names in `counters`."""
+        names = {metric: name for name, metric in METRICS.items()}
+        return self._read(folder, *needed).rename(columns=names)
 
     def _read(self, folder: str, *needed: str) -> pd.DataFrame:
         """Return this device's table in a folder of `data/`; LabError if it lacks one of the columns `needed`."""
