@@ -201,15 +201,16 @@ def link_flags(command: list[str]) -> list[str]:
     relocations = (
         ["-Wl,--emit-relocs"] if is_clang(command) and platform.machine() == "x86_64" else []
     )
-    return [*_LINK, *relocations, *_choose_shared_library(tuple(command))]
+    return [*_LINK, *relocations, *choose_shared_library(tuple(command))]
 
 
 @lru_cache(maxsize=8)
-def _choose_shared_library(command: tuple[str, ...]) -> list[str]:
+def choose_shared_library(command: tuple[str, ...]) -> list[str]:
     """Return the flags that take the shared C++ library where the compiler would take a static one, as in small images.
 
     A module's own copy of the library would share a part of its variables with the process's, and
-    crash in `std::cout`.
+    crash in `std::cout`. The runtime library's functions are visible to all: extension modules that
+    are loaded later would take a part of its copy, and lose the exceptions that they throw.
     """
 
     def has(name):

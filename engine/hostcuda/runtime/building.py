@@ -33,20 +33,6 @@ _CHECK_UNITS = {  # only in check mode
     "records": ("copies", "ahead", "records"),
 }
 _COLD = {"pool", "records"}
-# The library's functions are visible to all that the process loads after it. Its copies of templates
-# of the standard library stay its own: another extension module would use them in place of those
-# that its own compiler made.
-_STANDARD = (
-    "_ZNSt*",
-    "_ZNKSt*",
-    "_ZSt*",
-    "_ZT?St*",
-    "_ZT?NSt*",
-    "_ZZNSt*",
-    "_ZZNKSt*",
-    "_ZGVZNSt*",
-)
-_EXPORTS = f"{{ global: *; local: {' '.join(f'{pattern};' for pattern in _STANDARD)} }};\n"
 
 
 def _describe(checks: bool) -> tuple[list[str], list[str], str]:
@@ -62,7 +48,7 @@ def _describe(checks: bool) -> tuple[list[str], list[str], str]:
         "-fno-strict-aliasing",
         *(["-DHOSTCUDA_CHECK"] if checks else []),
     ]
-    key = cache.digest("runtime", toolchain.fingerprint(command), _EXPORTS, *flags)
+    key = cache.digest("runtime", toolchain.fingerprint(command), *flags)
     return command, flags, f"runtime-{key[:24]}.so"
 
 
@@ -106,16 +92,14 @@ def build_library(checks: bool = bool(checkmode.TOOLS), with_header: bool = True
         if with_header:
             header.start()
         results = [*zip(compilations, toolchain.run_all(compilations), strict=True)]
-        exports = path.with_name("exports.map")
-        exports.write_text(_EXPORTS)
         link = [
             *command,
             *flags,
             "-shared",
-            f"-Wl,--version-script={exports}",
             "-o",
             str(path),
             *(words[-1] for words in compilations),
+            *toolchain.choose_shared_library(tuple(command)),
             "-ldl",
         ]
         results.append((link, toolchain.run(link)))
