@@ -99,16 +99,16 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
     ours, theirs = ours.set_index("kernel"), theirs.set_index("kernel")
     text = (
         "# Planted bugs: what the engine and compute-sanitizer find\n\n"
-        f"{len(bugs)} kernels with a planted bug were checked. They have {len(kinds)} kinds of bugs, and are in "
-        "`engine/tests/check/corpus`. Each kernel also has a repaired version. A bug counts as found if it is "
-        "reported at its line. compute-sanitizer ran on "
-        f"{device}, {date}.\n\n"
+        f"In {len(bugs)} kernels a bug was planted, of {len(kinds)} kinds. Each kernel also has a repaired version. "
+        "This page says which bugs `hostcuda sanitize` and NVIDIA's compute-sanitizer find. A bug counts as found "
+        f"if it is reported at its line. compute-sanitizer ran on {device}, {date}.\n\n"
+        "`python -m recording compare-sanitizers` writes this page. The kernels are in "
+        "`engine/tests/check/corpus`.\n\n"
         f"| | found | repaired versions with a finding | {LAB} |\n|---|---:|---:|---|\n"
         f"| CPU engine | {_summarize(ours)} |\n| compute-sanitizer | {_summarize(theirs)} |\n\n"
-        "The last column: all four tools also ran on the kernels of the lab that "
-        '[counters.md](../../data/counters.md) lists. "clean" means no finding.\n\n'
-        "In the next table, **missed** means that the tool does not report the bug at its line. "
-        "`python -m recording compare-sanitizers` writes this page.\n\n"
+        "The last column is about the kernels of the convolution lab, which have no planted bugs. There, "
+        '"clean" means that no tool reports anything.\n\n'
+        "In the next table, **missed** means that the tool does not report the bug at its line.\n\n"
         "| kind | kernel | tool | CPU engine | compute-sanitizer |\n|---|---|---|---|---|\n"
     )
     for bug in bugs:

@@ -78,24 +78,32 @@ def write_page() -> str:
         "give the right result in each of four runs": outcomes.count("right by luck"),
     }
     counts["end in an error or are refused"] = len(lines) - sum(counts.values())
-    summary = ", ".join(f"{count} {words}" for words, count in counts.items())
+    summary = "\n".join(f"| {words} | {count} |" for words, count in counts.items())
     device = f"{results['device']} (driver {results['driver']}, {results['date']})"
     version = f"compute-sanitizer {results['compute-sanitizer']}"
     text = f"""# Planted mistakes of asynchronous programs: check mode and compute-sanitizer
 
-The programs in `tests/programs/hopper` have {len(lines)} planted mistakes. The first lines of each program number its
-mistakes, and say what each one is.
+The programs in `tests/programs/hopper` use [Hopper's asynchronous instructions](asynchronous.md). They have
+{len(lines)} planted mistakes. The first lines of each program number its mistakes, and say what each one is.
 
-- **On the GPU**, {device}, of these mistakes {summary}.
-- **[Check mode](asynchronous.md)** names the line and the cause of {len(kinds)} mistakes. {noted} of these are notes,
-  because the program may be meant that way. On the {right} programs and variants without a mistake it reports nothing.
-- **{version}** (memcheck, racecheck, synccheck) names {named} mistakes: it reports something
-  there that it does not report of the same program without the mistake. It also reports errors of {len(alarms)} of
-  the {right} programs and variants without a mistake. It reports lines of the program or of `instructions.h`, which
-  has a function for each instruction.
+On the GPU, {device}, the mistakes have these consequences:
 
-"right by luck" means that each run on the GPU gave the right result, in spite of the mistake. Where the column "on the
-GPU" has two outcomes, the runs differed.
+| mistakes that | of {len(lines)} |
+|---|---:|
+{summary}
+
+"Right by luck" in the table below means that each run on the GPU gave the right result, in spite of the mistake. If the
+column "on the GPU" has two outcomes, the runs differed.
+
+**Check mode** is what `hostcuda sanitize` uses on the CPU. It names the line and the cause of {len(kinds)}
+mistakes. It reports {noted} of them as notes, because the program may be meant that way. It reports nothing on the
+{right} programs and variants without a mistake.
+
+**{version}** ran with memcheck, racecheck and synccheck on the GPU. It names {named} mistakes. (A mistake is named
+if there is a report that the program without the mistake does not get.) It also reports errors of {len(alarms)} of the
+{right} programs and variants without a mistake.
+
+The reports name lines of the program or of `instructions.h`, which has a function for each instruction.
 
 To write this page again, first run all programs on a GPU, in the folder `engine`:
 `python -m tests.hopper.run_on_gpu tests/hopper/nvidia-h200.json`. Then `python -m tests.hopper.table` writes the page.
