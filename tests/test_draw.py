@@ -507,6 +507,16 @@ CASES = [
     case(draw.descriptor),
     case(draw.descriptor, columns=8),
     case(draw.teams, fetch=6),
+    case(draw.ring),
+    case(
+        draw.ring,
+        [1, 1, 1, 6, 1, 1],
+        2,
+        {"in step": (3, "bar.sync"), "ahead": (3, "bar.arrive")},
+        title="6 tiles: 17, 15 units of time",
+        words=["in step", "3 stages, bar.arrive at full: 15"],
+        alt=["ahead: tile 0 is loaded from 0 to 1 and read from 1 to 3"],
+    ),
     # times
     case(draw.time, activity(), words=["copy host → device"], about="lenet86"),
     case(draw.time, activity(1, 0)),
@@ -876,6 +886,11 @@ def test_the_collision_check_finds_collisions():
         (lambda: draw.steps({"a": range(33)}, []), r"rows of \[33\] cells"),
         (lambda: draw.steps({"a": [1], "b": [1]}, [[(0, 1)]]), "a move leads beyond"),
         (lambda: draw.teams(fetch=0), "times above 0; got"),
+        (lambda: draw.ring([]), "1 to 32 times above 0; got"),
+        (
+            lambda: draw.ring(rings={"none": (0, "bar.sync")}),
+            "1 or more, and bar.sync or bar.arrive; got",
+        ),
         (lambda: draw.descriptor(at=8), "8 or 16 columns at a multiple of 16"),
         (
             lambda: draw.stalls(pd.DataFrame([{"label": "a", "layer": "b"}])),

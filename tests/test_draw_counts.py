@@ -182,6 +182,23 @@ def test_teams_wait_for_the_slowest(compose, fetch, compute, store):  # noqa: F8
     assert ends[0] == fetch + compute + store and ends[-1] - ends[-2] == max(fetch, compute, store)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_ring_is_as_far_ahead_as_its_barriers_let_it(compose, seed):  # noqa: F811
+    """One buffer takes all times together; a producer that waits at `full` has use for two stages alone."""
+    random = np.random.default_rng(seed)
+    load, read = random.integers(1, 9, 8).tolist(), int(random.integers(1, 9))
+
+    def time_ring(stages, at_full):
+        alt = compose(draw.ring, load, read, {"ring": (stages, at_full)}).alt
+        return int(re.findall(r"to (\d+)", alt)[-1])
+
+    assert time_ring(1, "bar.sync") == time_ring(1, "bar.arrive") == sum(load) + 8 * read
+    assert time_ring(5, "bar.sync") == time_ring(2, "bar.sync") == time_ring(2, "bar.arrive")
+    whole_ring = time_ring(8, "bar.arrive")  # no load waits
+    assert whole_ring == max(sum(load[: i + 1]) + (8 - i) * read for i in range(8))
+    assert whole_ring <= time_ring(3, "bar.arrive") <= time_ring(2, "bar.arrive")
+
+
 def test_a_gantt_chart_begins_at_zero_wherever_the_timeline_does(compose):  # noqa: F811
     late = planned()
     late[["start_ms", "end_ms"]] += 1000

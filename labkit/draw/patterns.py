@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from hostcuda.limits import WARP
@@ -141,6 +142,113 @@ def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2) ->
         f"{names[team]}, image {image}: {start:g} to {end:g}" for team, image, start, end in bars
     )
     page.alt = f"Timeline of three teams of warps, with barriers between neighbours where an image passes on. {texts}."
+
+
+@dataclass
+class _Tile:
+    """When a tile of a ring is loaded and read: its stage is full from `full` on, and empty again after `done`."""
+
+    start: float
+    loaded: float
+    full: float
+    begin: float
+    done: float
+
+
+def _hand_over(
+    load: Sequence[float], read: float, stages: int, producer_waits: bool
+) -> list[_Tile]:
+    """Return the times of the tiles of a ring; `producer_waits` says whether the producer waits at `full`, too."""
+    tiles: list[_Tile] = []
+    for i, time in enumerate(load):
+        start = tiles[-1].full if tiles else 0.0
+        if i >= stages:  # the stage of an earlier tile, which has to be empty
+            start = max(start, tiles[i - stages].done)
+        loaded = start + time
+        begin = max(loaded, tiles[-1].done if tiles else 0.0)
+        tiles.append(_Tile(start, loaded, begin if producer_waits else loaded, begin, begin + read))
+    return tiles
+
+
+@figure
+def ring(
+    page: Page,
+    load: Sequence[float] = (1, 1, 1, 6, 1, 1),
+    read: float = 2,
+    rings: Mapping[str, tuple[int, str]] | None = None,
+) -> None:
+    """Draw when a producer loads and consumers read the tiles of a ring, one panel per ring.
+
+    Parameters
+    ----------
+    load : sequence of float
+        How long the producer loads each tile, in any unit.
+    read : float
+        How long the consumers read a tile.
+    rings : mapping of str to (int, str)
+        A panel's name, the number of stages, and what the producer does when a tile is full:
+        "bar.sync" or "bar.arrive".
+    """
+    rings = rings or {"one buffer": (1, "bar.sync"), "three stages": (3, "bar.arrive")}
+    if not 1 <= len(load) <= WARP or not all(0 < time < 1e6 for time in (*load, read)):
+        raise LabError(f"draw.ring: give 1 to {WARP} times above 0; got {[*load]} and {read}")
+    for stages, at_full in rings.values():
+        if stages < 1 or at_full not in ("bar.sync", "bar.arrive"):
+            raise LabError(
+                "draw.ring: a ring is its stages, 1 or more, and bar.sync or bar.arrive; got "
+                f"{(stages, at_full)}"
+            )
+    panels = {
+        name: _hand_over(load, read, stages, at_full == "bar.sync")
+        for name, (stages, at_full) in rings.items()
+    }
+    ends = {name: tiles[-1].done for name, tiles in panels.items()}
+    page.open(
+        64 + 118 * len(rings) + 16,
+        f"{count(len(load), 'tile')}: "
+        + ", ".join(f"{end:g}" for end in ends.values())
+        + " units of time",
+        "time from left to right   ·   numbered by tile   ·   thin lines: a team waits",
+    )
+    left, high = 100, 28
+    scale = (page.width - left - 16) / max(ends.values())
+    for row, (name, tiles) in enumerate(panels.items()):
+        top = 64 + 118 * row
+        stages, at_full = rings[name]
+        page.small(12, top + 14, name, style.INK, weight="bold")
+        page.small(
+            page.width - 16,
+            top + 14,
+            f"{count(stages, 'stage')}, {at_full} at full: {ends[name]:g}",
+            ha="right",
+        )
+        rows = {
+            "producer": (style.SKY, [(tile.start, tile.loaded) for tile in tiles]),
+            "consumers": (style.BLUE, [(tile.begin, tile.done) for tile in tiles]),
+        }
+        for lane, (team, (face, bars)) in enumerate(rows.items()):
+            y = top + 24 + lane * (high + 14)
+            page.small(12, y + 18, team)
+            page.line([left, left + bars[-1][1] * scale], [y + high / 2] * 2, style.HAIR)
+            for i, (start, end) in enumerate(bars):
+                page.rect(
+                    left + start * scale + 1, y, (end - start) * scale - 2, high, face, zorder=2
+                )
+                x = left + (start + end) / 2 * scale
+                page.text(x, y + 19, str(i), ha="center", color=ink_on(face), zorder=3)
+        for tile in tiles:  # from where it is loaded to where it is read
+            x, to = (left + moment * scale for moment in (tile.loaded, tile.begin))
+            page.line([x - 1, to + 1], [top + 24 + high, top + 24 + high + 14], style.INK, 1.2)
+    page.alt = "Timelines of a producer and consumers. " + " ".join(
+        f"{name}: "
+        + "; ".join(
+            f"tile {i} is loaded from {tile.start:g} to {tile.loaded:g} and read from "
+            f"{tile.begin:g} to {tile.done:g}"
+            for i, tile in enumerate(tiles)
+        )
+        + "."
+        for name, tiles in panels.items()
+    )
 
 
 @figure

@@ -23,6 +23,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
@@ -202,7 +203,8 @@ def counted(
     bounds = [*(("at least", *bound) for bound in least.items())]
     bounds += [("at most" if value else "no", counter, value) for counter, value in most.items()]
     *others, last = [
-        f"{bound} {format_number(value[1])} {_name_counter(counter)} per {_name_counter(value[0])}"
+        f"{bound} {Fraction(value[1]).limit_denominator(99)} as many {_name_counter(counter)} as "
+        f"{_name_counter(value[0])}"
         if isinstance(value, tuple)
         else " ".join(filter(None, [bound, value and format_number(value), _name_counter(counter)]))
         for bound, counter, value in bounds

@@ -1,7 +1,8 @@
-// P9b a ring: a warp loads tiles into a ring of three stages, and three warps add up what lies in all of them.
+// P9b a ring: a warp loads tiles into a ring of three stages, and three warps add up what lies in two of them.
 //
-// y[i] is the sum of x[i] to x[i + 191], for i below n - 191. Launch: one block of (32, 4) threads; the warp
-// threadIdx.y == 0 is the producer, the other three are the consumers. An output needs three tiles of 96 numbers.
+// y[i] is the sum of x[i] to x[i + 95], for i below n - 95. Launch: one block of (32, 4) threads; the warp
+// threadIdx.y == 0 is the producer, the other three are the consumers. An output needs two tiles of 96 numbers. So the
+// producer fills the third stage while the consumers add.
 
 // Wait until so many threads of the block have arrived at this barrier: a number from 1 to 15.
 __device__ void wait(int number, int threads)
@@ -35,12 +36,12 @@ __global__ void sums(const int *x, int n, int *y)
     } else {
         const int place = (threadIdx.y - 1) * 32 + threadIdx.x;
         for (int i = 0; i < tiles; ++i) {                   // outputs that begin in tile i
-            for (int next = i ? i + 2 : 0; next < min(i + 3, tiles); ++next)
+            for (int next = i ? i + 1 : 0; next < min(i + 2, tiles); ++next)
                 wait(FULL + next % STAGES, ALL);
             const int first = i * T + place;
-            if (first + 2 * T <= n) {
+            if (first + T <= n) {
                 int sum = 0;
-                for (int j = first; j < first + 2 * T; ++j)
+                for (int j = first; j < first + T; ++j)
                     sum += ring[j / T % STAGES][j % T];
                 y[first] = sum;
             }

@@ -14,11 +14,12 @@ from labkit.exercises import (
 )
 from labkit.exercises.practice import STANDS_STILL
 
-_ON, _N, _WINDOW = "960 numbers", 960, 192
+_ON, _N, _WINDOW = "960 numbers", 960, 96
+_TILES, _STAGES, _WARPS = 10, 3, 4
 
 
 def sums(random: np.random.Generator, n: int):
-    """Return the launch of one block that adds up each 192 neighbours of n numbers; the sums need up to 31 bits."""
+    """Return the launch of one block that adds up each 96 neighbours of n numbers; the sums need up to 31 bits."""
     x = (draw_summands(random, n, 2**31 // _WINDOW) * random.choice([-1, 1], n)).astype(np.int32)
     windows = np.lib.stride_tricks.sliding_window_view(x, _WINDOW)
     y = Output("y", windows.sum(axis=1, dtype=np.int32))
@@ -30,13 +31,13 @@ EXERCISE = Exercise(
     subject=Kernels(
         sums,
         (
-            Case("192 numbers", (192,)),
-            Case("193 numbers", (193,)),
+            Case("96 numbers", (96,)),
+            Case("97 numbers", (97,)),
             Case("500 numbers", (500,)),
             Case("12,300 numbers", (12_300,)),  # more than shared memory holds without a ring
             Case(_ON, (_N,), counted=True),
         ),
-        hidden=(range(192, 900),),
+        hidden=(range(96, 900),),
     ),
     goals=(
         counted(
@@ -52,8 +53,17 @@ EXERCISE = Exercise(
             what="barriers of the whole block",
             exactly=0,
             # Each of ten tiles is handed over to three warps, which share the sums; no warp stores tiles and adds.
-            least={"named_barriers": 10 * 4, "shared_load_instructions": 24 * _WINDOW / 4},
+            least={"named_barriers": _WARPS * _TILES, "shared_load_instructions": 27 * _WINDOW / 4},
             most={"busiest_warp": ("shared_load_instructions", 1 / 2), "two_way_warps": 0},
+        ),
+        # At `full` all warps come for each tile, at `empty` for each but the first three: fewer
+        # stages need more, so the producer is as far ahead as three stages let it be.
+        counted(
+            "named_barriers",
+            _ON,
+            what="warps that come to named barriers",
+            at_most=_WARPS * (_TILES + _TILES - _STAGES),
+            least={"named_barriers": _WARPS * _TILES, "shared_load_instructions": 27 * _WINDOW / 4},
         ),
     ),
     mistakes=(
@@ -80,6 +90,15 @@ EXERCISE = Exercise(
         Mistake(
             "Numbers are loaded more than once. A tile stays in the ring until the outputs that begin in it are done.",
             lambda attempt: attempt.count("global_load_requests", _ON) > _N / 32,
+        ),
+        Mistake(
+            "It works, but more often than for seven tiles a warp comes to `empty`. The first three tiles find their "
+            "stages empty. A ring of three stages needs the wait and the release only for a tile that takes the place "
+            "of another.",
+            lambda attempt: (
+                attempt.count("barriers", _ON) == 0
+                and attempt.count("named_barriers", _ON) > _WARPS * (_TILES + _TILES - _STAGES)
+            ),
         ),
         Mistake(
             "It works, with barriers of all threads. Let the two teams meet at barriers with numbers.",
