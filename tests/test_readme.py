@@ -797,7 +797,7 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
     ours = second[second.index.str.match("10 [^,]*(, warpgroups)?$")].min()
     assert (
         f"in half precision, takes {tiles} ms in Triton, {others[0]} in cuTile, {others[1]} in cuDNN and "
-        f"{format_digits(ours)} in 10."
+        f"{format_digits(ours)} in kernel 10."
     ) in words
     searched, tried = (table["how"].astype(str).str.contains("searched") for table in both)
     assert set(both[0]["label"][searched].str.split().str[0]) == {"Triton", "CUTLASS"}
