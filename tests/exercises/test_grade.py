@@ -365,8 +365,8 @@ def test_a_solution_is_compared_with_the_kernel_that_one_began_with(monkeypatch)
     assert ": 06 fusion, where you began, " in fused and "of the page" not in fused
     # a step of the rung
     assert describe_times(exercise("05b")).endswith(", 20.0 ms; the solution 15.6 ms.")
-    # the rung itself
-    assert describe_times(exercise("07a")).endswith(", 5.84 ms; the solution 1.84 ms.")
+    # two steps of the rung
+    assert describe_times(exercise("07a")).endswith(", 10.2 ms; the solution 3.24 ms.")
 
 
 def test_every_failed_attempt_counts_and_only_some_unlock_a_hint():

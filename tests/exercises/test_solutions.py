@@ -149,7 +149,7 @@ SIZES = {"rows": 5, "maps": 4, "block": (64, 1)}  # of page 07, other than those
 
 
 def test_07a_takes_no_weight_from_constant_memory():
-    start, near = variant(7, step="constant", **SIZES), solution("07a", **SIZES)
+    start, near = variant(7, step="maps", **SIZES), solution("07a", **SIZES)
     counts = profile([start, near], LENET72[0])
     assert counts.value("constant_requests", near.label) == 0
     assert counts.value("shared_load_instructions", near.label) == counts.value(

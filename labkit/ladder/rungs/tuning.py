@@ -122,5 +122,5 @@ RUNG = Rung(
         "constant": "The rung with its masks in constant memory.",
         "shared": "The rung with its inputs in shared memory, too.",
     },
-    solved={"a": {"step": "constant"}},
+    solved={"a": {"step": "maps"}},
 )

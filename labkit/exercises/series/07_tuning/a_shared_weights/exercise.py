@@ -5,11 +5,10 @@ import math
 from labkit.exercises import HIDDEN, LAYERS, Exercise, Goal, InPlaceOf, Mistake, counted
 from labkit.spec.layers import Layer
 
-_LAYER, _LOADS = "layer 2", "global_load_requests"
-# Its maps are no multiple of a block's, it has several groups of them, and a thread of the last
-# block has no output.
-_PASSES = Layer("channels in two passes", C=5, H=30, W=34, M=18, K=4), 1
-_LEAST = 7_840  # loads from shared memory: each brings four weights
+_LAYER, _LOADS, _MOST = "layer 2", "global_load_requests", 10_000
+# Its maps are no multiple of a block's, and a thread of the last tiles has no output.
+_CHANNELS = Layer("several channels", C=5, H=30, W=34, M=18, K=4), 1
+_LEAST = 11_760  # loads from shared memory: each brings four weights
 
 
 def _reads(counts):
@@ -24,8 +23,8 @@ def _reads(counts):
 
 EXERCISE = Exercise(
     title="Shared weights",
-    subject=InPlaceOf("tuning", "a", {_LAYER: LAYERS[_LAYER]}, (HIDDEN[0], _PASSES)),
-    lines=22,
+    subject=InPlaceOf("tuning", "a", {_LAYER: LAYERS[_LAYER]}, (HIDDEN[0], _CHANNELS)),
+    lines=20,
     goals=(
         Goal(
             f"reads of constant memory, {_LAYER}",
@@ -33,41 +32,39 @@ EXERCISE = Exercise(
             at_most=0,
             least=f"{_LEAST:,} loads from shared memory, and no exchanges between lanes",
         ),
-        counted(_LOADS, _LAYER, what="load requests", at_most=6_500),
+        counted(_LOADS, _LAYER, what="load requests", at_most=_MOST),
     ),
     mistakes=(
         Mistake(
-            "No barrier is missing here: threads of several groups store weights of different maps to one place. The "
-            "array belongs to the block, with all its GROUPS * MAPS maps, from blockIdx.y * GROUPS * MAPS on. A "
-            "thread's own begin threadIdx.y * MAPS later.",
-            lambda attempt: "both write" in attempt.wrong and "__shared__ array" in attempt.wrong,
-        ),
-        Mistake(
             "Threads without an output store weights for the others, and all threads of a block have to reach both "
-            "barriers: ask first < Ho behind the second barrier, in the loop that sums.",
+            "barriers: no thread may return or leave the loop over c early. Ask for first < Ho && w < Wo in the loop "
+            "over q, and before the stores of y.",
             lambda attempt: (
                 attempt.findings
                 and attempt.matches(
-                    r"first < Ho[^;{]*;[^;{]*\)\s*\{\s*__sync|first >= Ho[^;{]*\)\s*(?:return|continue)"
+                    r"c < C &&[^;{]*;[^;{]*\)\s*\{\s*__sync|\)\s*(?:return|continue)\s*;"
                 )
             ),
         ),
         Mistake(
             "It takes two barriers. One stands behind the stores: no thread may sum before all weights are there. "
-            "The other stands before them: from the second pass on, slow threads still read the weights that fast "
-            "ones replace.",
+            "The other stands before them: from the second channel on, slow threads still read the weights that "
+            "fast ones replace.",
             lambda attempt: attempt.findings and attempt.source.count("__syncthreads()") < 2,
         ),
         Mistake(
-            "The last block may have fewer than GROUPS * MAPS maps, and the last pass fewer channels than it has "
-            "room for: store a zero for a weight that does not exist.",
+            "The last block may have fewer than MAPS maps: store a zero for a weight of a map that does not exist.",
             lambda attempt: (
                 "out of bounds" in attempt.findings and "__shared__ array" not in attempt.wrong
             ),
         ),
         Mistake(
-            "The array belongs to the block, so its first map is blockIdx.y * GROUPS * MAPS. A thread's own maps "
-            "begin threadIdx.y * MAPS later: it needs that number for the sums, for y and for the last guard.",
+            "The array has a place for each of the K * K weights of a channel in each of MAPS maps.",
+            lambda attempt: "__shared__ array" in attempt.wrong,
+        ),
+        Mistake(
+            "Follow one weight: element (p, q) of map m0 + m and channel c is k[((m0 + m) * C + c) * K * K + p * K + "
+            "q]. Where in the array is it stored, and where is it read?",
             lambda attempt: attempt.runs_wrong,
         ),
         Mistake(
@@ -80,7 +77,7 @@ EXERCISE = Exercise(
         Mistake(
             "The weights come from global memory for every product. Let the block copy those of a channel to "
             "shared memory first: then a load serves all its threads.",
-            lambda attempt: attempt.count(_LOADS, _LAYER) > 6_500,
+            lambda attempt: attempt.count(_LOADS, _LAYER) > _MOST,
         ),
     ),
 )
