@@ -66,5 +66,8 @@ def test_the_figures_are_those_of_the_h200():
     ):
         assert f"{rates[name] / 1e12:g} {unit}" in TERMS["reference time"].replace("\n", " ")
     assert f"is {rates['float32_ffma'] / 1e12:.1f})" in TERMS["reference time"].replace("\n", " ")
-    assert f"those it can hold, {limits.MULTIPROCESSOR['sm_90']['warps']}." in TERMS["occupancy"]
+    assert (
+        f"the {limits.MULTIPROCESSOR['sm_90']['warps']} warps that it can hold"
+        in TERMS["occupancy"]
+    )
     assert TERMS["sector"].startswith(f"{limits.SECTOR} bytes")

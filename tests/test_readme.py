@@ -561,9 +561,9 @@ def test_the_readme_and_the_paper_count_what_there_is():
     )
     assert (
         f"{loads[1]:,} of {loads[0]:,} counts" in texts[1]
-        and f"{written[1]} of {written[0]} of" in texts[1]
+        and f"{written[1]} of {written[0]} counts agree" in texts[1]
     )
-    assert f"of {joined[0]} counts of such accesses only {joined[1]} agree" in texts[1]
+    assert f"Of {joined[0]} counts of such accesses only {joined[1]} agree" in texts[1]
     found = (ROOT / "engine" / "docs" / "findings.md").read_text("utf-8")
     ours, theirs = re.findall(r"\| (?:CPU engine|compute-sanitizer) \| (\d+) of \d+ \|", found)[:2]
     assert f"the engine finds {ours} at their lines, compute-sanitizer {theirs}." in texts[1]
@@ -837,9 +837,14 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
         for images in (100, 1000, many)
     }
     assert max(fill[100]) < 1
-    assert f"have {min(fill[many]):.0f} to {max(fill[many]):.0f} times the cache's" in words
-    assert f"those of 1,000 images {min(fill[1000]):.1f} to {max(fill[1000]):.1f} times" in words
-    assert "those of 1,000 images fit on both second layers" in words
+    assert (
+        f"in float have {min(fill[many]):.0f} to {max(fill[many]):.0f} times the cache's" in words
+    )
+    assert (
+        f"With 1,000 images, they have {min(fill[1000]):.1f} to {max(fill[1000]):.1f} times"
+        in words
+    )
+    assert "In half precision, they fit into the cache on layer 2" in words
     assert [filled / 2 < 1 for filled in fill[1000]] == [layer.C > 1 for layer in layers]  # in half
     worst = network.groupby(["label", "dtype"])["error"].max()
     errors = [worst[label] for label in (
@@ -869,7 +874,7 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
         in words
     )
     assert f"differ from the ladder's by up to {most[many]} with 10,000 images" in words
-    told = f"the same kernels differed by up to {most[many]} here with 10,000 images, and by {most[100]} with 100"
+    told = f"the same kernels differed by up to {most[many]} with 10,000 images, and by {most[100]} with 100"
     assert told in faq
     floats = best[~best.index.str.match("10 |.*FP16|.*, again")]
     leads = []
@@ -898,13 +903,7 @@ def test_the_noise_is_what_was_recorded():
     assert own.groupby(["layer", "batch"]).size().eq(11).all() and len(own) == 4 * 3 * 11
     batches = f"{percent[100]} % with 100 images, {percent[1000]} % with 1,000 and {percent[10_000]} % with 10,000"
     assert f"differ by at most {batches}" in words
-    assert f"under two labels, differ by up to {100 * h100.noise():.1f} %" in words
-    timed = h100.table.dropna(subset="op_q1_ms")
-    apart = (timed["op_q3_ms"] - timed["op_q1_ms"]) / timed["op_ms"]
-    assert apart[timed["batch"] == 10_000].median() < 0.005
-    assert "the quartiles of half of the kernels are less than 0.5 % of the median apart" in words
-    wide = timed[apart > 0.05].groupby("batch")["label"].agg(set)
-    assert wide[10_000] == {"05 unroll gemm, images=1"} and len(wide[100]) > 1
+    assert f"under two labels. Their two times differ by up to {100 * h100.noise():.1f} %" in words
     own = h200.table.dropna(subset="op_again_ms")
     assert set(own["rung"]) == {10, 11}
     most = {batch: f"{100 * h200.noise(batch):.1f}" for batch in (100, 1000, 10_000)}

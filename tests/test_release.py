@@ -80,9 +80,9 @@ def test_the_papers_figures_are_those_of_the_documents():
     words = " ".join(paper.split())
     counters = (ROOT / "data/counters.md").read_text("utf-8")
     for kind, said in {
-        "global loads and stores": "{1} of {0} counts of global loads",
-        "shared memory, accesses as written": "{1} of {0} of shared memory as written",
-        "shared memory, accesses joined by nvcc": "of {0} counts of such accesses only {1} agree",
+        "global loads and stores": "Global memory: {1} of {0} counts of loads",
+        "shared memory, accesses as written": "Shared memory: {1} of {0} counts agree where a kernel's accesses",
+        "shared memory, accesses joined by nvcc": "Of {0} counts of such accesses only {1} agree",
     }.items():
         counted = re.search(rf"^\| {kind} \| (\d+) \| (\d+) \|", counters, re.M).groups()
         assert said.format(*(f"{int(number):,}" for number in counted)) in words
