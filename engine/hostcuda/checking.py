@@ -53,10 +53,11 @@ def fingerprint() -> str:
 
 
 def engine_files(options: Sequence[str] = (), programs: bool = True) -> list[Path]:
-    """Return the paths of the engine's own compiled files in the cache, made if missing, for these nvcc options.
+    """Return the paths of the engine's own compiled files in the cache; make them if they are missing.
 
-    They are the runtime library, its digest and the folders of the headers for kernels and, if wanted, for
-    programs. A sandbox with another cache need not make them.
+    They are the runtime library, its digest, and folders of precompiled headers: those for kernels
+    and, with `programs`, those for whole programs. `options` are nvcc's options, on which the headers
+    depend. A sandbox with a cache of its own gets copies, and need not compile them.
     """
     runtime = build_library()
     units = [

@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Replace each marked test in `items` by one that runs in a process of its own; pytest calls this hook."""
-    if _REPORT not in os.environ:  # this is not such a process
+    if _REPORT not in os.environ:  # else this process already runs a single marked test
         items[:] = [
             _ChildTest.from_test(item)
             if isinstance(item, pytest.Function) and any(map(item.get_closest_marker, MARKERS))

@@ -33,11 +33,11 @@ def cache_dir() -> Path:
 
 
 def of_user(name: str, parent: str, default: str, folder: str) -> Path:
-    """Return the folder that the environment variable `name` chooses; it may not exist.
+    """Return the folder that the environment variable `name` chooses, which need not exist.
 
-    If it is not set, return `folder` in the one of the variable `parent` ("XDG_CACHE_HOME") or, if
-    that is not set, of the path `default` ("~/.cache"). EngineError if this user has no home
-    folder.
+    If the variable is not set, the folder is `folder` inside of another one: the one that the variable
+    `parent` names ("XDG_CACHE_HOME"), or else the path `default` ("~/.cache"). Raises EngineError if
+    this user has no home folder.
     """
     place = os.environ.get(name)
     try:

@@ -260,7 +260,11 @@ def collect_result(exercise: Exercise, folder: Path, child: processes.Ended) -> 
 def sort_by_case(
     exercise: Exercise, arrays: Mapping[str, np.ndarray]
 ) -> list[list[dict[str, np.ndarray]]]:
-    """Return arrays named "CASE-RUN-NAME" as `ChildResult.arrays`: per case, a list per run of name -> array."""
+    """Sort arrays whose names are "CASE-RUN-NAME": "0-1-y" is the array y after run 1 of case 0.
+
+    Returns a list per case, with a dict per run that maps an array's name to the array.
+    """
+    # per case: number of the run -> name -> array
     by_run: list[dict[int, dict[str, np.ndarray]]] = [{} for _ in exercise.subject.cases]
     for label, array in arrays.items():
         case, run, name = label.split("-", 2)

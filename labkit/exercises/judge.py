@@ -131,7 +131,7 @@ class Grade:
 
     @property
     def passed(self) -> bool:
-        """Whether every line is ✓."""
+        """Whether every line is ✓, and the attempt is not the starting code."""
         return all(line.ok for line in self.lines) and not self.untouched
 
     @property

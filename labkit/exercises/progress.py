@@ -38,7 +38,7 @@ def read() -> dict[str, dict]:
         return {
             number: {
                 "failed": [*map(str, notes["failed"])],
-                # older files have those alone
+                # files of older versions have no "hinted": there each failed attempt unlocked a hint
                 "hinted": [*map(str, notes.get("hinted", notes["failed"]))],
                 "met": notes["met"],
             }

@@ -387,10 +387,12 @@ class Plan(Closing):
         Parameters
         ----------
         x : array [B,C,H,W], optional
+            Images. Without them, those on the device remain.
         k : array [M,C,K,K], optional
-            Also copied to the __constant__ array, if the variant has one. Plans of the same module
-            share that array: `run` copies again if another plan, perhaps of another thread, has
-            loaded another mask since.
+            Masks. Without them, those on the device remain. Masks are also copied to the
+            __constant__ array, if the variant has one. Plans of the same module share that array:
+            `run` copies again if another plan, perhaps of another thread, has loaded another mask
+            since.
         """
         if x is not None:
             hostcuda.driver.memcpy_htod(

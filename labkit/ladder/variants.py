@@ -98,7 +98,7 @@ class Variant:
         self.mask_dtype: np.dtype = self.rounding.operands or self.io_dtype
 
     def list_passed(self) -> list[list[str]]:
-        """Return what each call passes, by the names of the lab's own kernels: x, k and y, then the numbers."""
+        """Return the arguments of each kernel call by name: three pointers, such as x, k, y, then B, C, H, W, M, K."""
         return [[*call.buffers, *"BCHWMK"] for call in self.calls]
 
     @functools.cached_property

@@ -143,7 +143,11 @@ def defines(s: Scope) -> dict:
 
 
 def grid(s: Scope, multiprocessors: int) -> Extent:
-    """Return a grid (x, 1, 1) of as many blocks as the GPU has room for, equally many per group of maps."""
+    """Return the grid (x, 1, 1): as many blocks as the GPU can hold at once, equally many per group of output maps.
+
+    `s.groups` is the number of groups of maps, `s.room` how many blocks a multiprocessor can hold, and
+    `s.B` the number of images: a group needs no more blocks than there are images.
+    """
     return s.groups * min(s.B, max(1, multiprocessors * s.room // s.groups)), 1, 1
 
 

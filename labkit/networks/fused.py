@@ -133,10 +133,13 @@ def _split(numbers: np.ndarray, parts: int) -> np.ndarray:
 def arrange_convolution(k: np.ndarray) -> np.ndarray:
     """Return the mask k [M, C, 7, 7] in the order in which lanes load it, [M/4, C, k-step, lane, register, 2].
 
-    It is the left matrix of tensor core products of 16 x 16 by 16 x 8. Row r < 8 is the output in
-    map r / 2, row r % 2 and column 0 of a square of 2 x 2 outputs; row r + 8 is the one beside it.
-    A k-step has two rows of the square's window of 8 x 8 inputs. A lane has rows lane / 4 and lane
-    / 4 + 8, columns 2 (lane % 4) and the next.
+    The result is the left matrix, 16 x 16, of products on tensor cores. A product computes squares of
+    2 x 2 outputs in 4 maps, from windows of 8 x 8 inputs. A k-step (one product) has two rows of the
+    window.
+
+    Rows of the matrix: row r < 8 belongs to map r / 2, and there to the output in row r % 2 and column
+    0 of the square; row r + 8 belongs to the output beside it. A lane holds rows lane / 4 and
+    lane / 4 + 8, in columns 2 (lane % 4) and 2 (lane % 4) + 1.
     """
     group, c, k_step, lane, register, column = np.indices(
         (len(k) // 4, k.shape[1], _K_STEPS, 32, 4, 2), sparse=True
@@ -147,7 +150,7 @@ def arrange_convolution(k: np.ndarray) -> np.ndarray:
         2 * k_step - lane // 4 % 2 + register // 2,
         lane % 4 * 2 - register % 2 + column,
     )
-    # + 1: of the padding
+    # + 1, because the padding moves every element down and right by one
     return np.pad(k, _PADDING)[4 * group + lane // 8, c, mask_row + 1, mask_column + 1]
 
 
@@ -535,7 +538,11 @@ class Batch(Closing):
             raise
 
     def issue(self) -> None:
-        """Issue the copies and the launch of every chunk without waiting; the chunks take turns on the streams."""
+        """Start the copies and the launch of each chunk of images, without waiting for them.
+
+        The chunks take turns on the streams. `_lanes` has, per stream, the stream and the device
+        buffers of its inputs x and its outputs y.
+        """
         htod, dtoh = hostcuda.driver.memcpy_htod_async, hostcuda.driver.memcpy_dtoh_async
         starts = range(0, len(self.y), self.chunk)
         for start, (stream, x, y) in zip(starts, itertools.cycle(self._lanes), strict=False):

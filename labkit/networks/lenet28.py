@@ -344,7 +344,7 @@ class Lenet28(Model):
             They are copied to the device, where they stay as long as the same arrays are given.
         labels : ndarray of int [N]
         order : ndarray of int [N], optional
-            The images in another order.
+            Indices of the images in the order of training. By default 0 to N - 1.
 
         Returns
         -------

@@ -216,5 +216,5 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def find_file(experiment: str, kernel: str) -> str:
-    """Return the file that an experiment takes a kernel from."""
+    """Return the name of the file from which an experiment takes a kernel: the last of its files that has it."""
     return next(name for name in reversed(EXPERIMENTS[experiment].files) if kernel in FILES[name])

@@ -403,7 +403,7 @@ class Renderer(IPythonRenderer):
         return self.exporter.cleaner.keep(code) + "\n"
 
     def table(self, text: str) -> str:
-        """Return a table in a frame that scrolls."""
+        """Return a table in HTML, in a frame that scrolls sideways; `text` is its rows in HTML."""
         return _frame_tables(f"<table>\n{text}</table>\n")
 
     def _html_embed_images(self, html: str) -> str:

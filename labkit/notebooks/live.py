@@ -99,7 +99,10 @@ def name_rung(words: list[str]) -> str:
 
 
 def list_rungs(notebooks: Iterator[NotebookNode]) -> list[str]:
-    """Return the rungs, with their options, whose place cells of these notebooks take outside of exercises."""
+    """Return the rungs, with their options, that cells of these notebooks replace by a kernel of their own.
+
+    Such a cell begins with ``%%kernel`` and belongs to no exercise.
+    """
     named: dict[str, None] = {}
     for notebook in notebooks:
         for cell in notebook.cells:

@@ -82,7 +82,7 @@ def format_layer_times(results: Recorded) -> pd.DataFrame:
 def list_notes(results: Recorded) -> list[str]:
     """Return the table's notes: what it shows, where and when it was measured, what the reference times assume."""
     batch = int(results.table["batch"].max())
-    # kernels on streams
+    # the kernels with which the layer was measured on streams
     inside = results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()
     changed = dict.fromkeys(label.partition(",")[0] for label in list_outdated(results))
     notes = [

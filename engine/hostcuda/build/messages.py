@@ -54,7 +54,10 @@ _LEADS_HERE = re.compile(r"required from|note: in instantiation of .* requested 
 
 
 def find_file_name(source: str) -> str:
-    """Return the file's name in messages: that of a ``#line`` directive at the source's begin, or `NAME`."""
+    """Return the name of a source's file in messages.
+
+    It is that of a ``#line`` directive in the first line of the source, or else `NAME`.
+    """
     line = re.match(r'\s*#\s*line\s+\d+\s+"([^"]+)"', source)
     return line[1] if line else NAME
 

@@ -11,7 +11,10 @@ WITHOUT_MACROS = "hostcuda_undef.h"
 
 
 def find_folder(command: list[str], flags: list[str], program: bool) -> tuple[str, tuple[str, ...]]:
-    """Return the name of the folder in the cache for `make_prelude`, and those of its files."""
+    """Return where `make_prelude` keeps a precompiled header: its folder in the cache, and the names of its files.
+
+    `program`: the header for a whole program, not for a kernel alone.
+    """
     kind = ("program",) if program else ()
     precompiled = f"{_PLAIN}.{'pch' if toolchain.is_clang(command) else 'gch'}"
     key = cache.digest(toolchain.fingerprint(command), *kind, *flags)

@@ -189,7 +189,10 @@ _ARRAY = re.compile(
 
 
 def make_changeable(text: str) -> str:
-    """Return the source without ``const`` at arrays in device memory: reads of constant ones are not recorded."""
+    """Return the source without ``const`` in the definitions of arrays in device memory.
+
+    The compiler's instrumentation leaves out reads of constant arrays, so that they would not be recorded.
+    """
 
     def change(match: re.Match) -> str:
         """Return a definition's text without ``const``, unless it is local, inline or declared ``extern``."""

@@ -235,10 +235,10 @@ def _record_note(kind: str, message: str, file: str, line: int) -> None:
 
 
 def record_event(kind: str, message: str, **more: str | int | None) -> None:
-    """Record what is no finding in a launch.
+    """Record an event that is no finding in a launch, such as a warning of the compiler or a refused call.
 
-    The kinds are "compile error", "warnings", a call that was "refused" or "failed", the message of one
-    that the program has "handled", and "note".
+    `kind` is "compile error", "warnings", "refused" or "failed" (a call of the API), "handled" (such a
+    call whose error the program has asked for) or "note".
     """
     _append_line(".events", {"kind": kind, "message": message, **more})
 
@@ -360,7 +360,7 @@ def add_module(
         }
         _append_line(".modules", row)
         _parameters[str(path)] = parameters or {}
-        # the same again: its number
+        # a source that was seen before keeps its number
         number = _unnamed.setdefault(source, len(_unnamed) + 1) if default_name else 1
         stem, dot, ending = default_name.rpartition(".")
         _names[str(path)] = (

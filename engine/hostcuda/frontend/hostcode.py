@@ -71,7 +71,11 @@ def find_entry(scan: Scan) -> tuple[str, tuple[str, ...]]:
 
 
 def write_picks(kernel: Kernel, names: "Names") -> str:
-    """Return functions to put behind a kernel's declaration, so that launches can choose it, or ""; extend `names`."""
+    """Return the text of functions that choose one of several kernels of one name by the arguments of a launch.
+
+    The text goes behind the kernel's declaration; it is "" if the kernel needs none. `names` notes
+    which kernels were declared, and which can be launched in this way.
+    """
     key, defined = (kernel.scope, kernel.name, len(kernel.parameters)), kernel.open < kernel.close
     # a specialization; the definition of what was declared
     if "<" in kernel.name or key in names.declared:

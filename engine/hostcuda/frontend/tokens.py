@@ -144,7 +144,10 @@ class Tokens:
         return max((self.match.get(i, i) + 1 for i in ends_before), default=begin)
 
     def find_end(self, at: int, last: int, ends: Collection[str]) -> int:
-        """Return the index of the next closing bracket, or sign `ends` outside of brackets, from `at` on, or `last`."""
+        """Return the index of the first token from `at` on that ends an expression; `last` if there is none.
+
+        It is a closing bracket without an opening one after `at`, or a sign of `ends` outside of brackets.
+        """
         return next(
             (
                 i

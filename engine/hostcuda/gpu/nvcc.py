@@ -32,13 +32,14 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 def occupancy_of(
     facts: Mapping[str, int], block: Sequence[int], dynamic: int, arch: str = ARCH
 ) -> float:
-    """Return the share of a multiprocessor's warps that can be resident, 0 to 1.
+    """Return a kernel's theoretical occupancy: resident warps over the most that a multiprocessor can hold, 0 to 1.
 
     Parameters
     ----------
     facts : mapping
         The figures of a kernel, as returned by `read_ptxas`.
     block : sequence of int
+        Threads per block along x, y and z.
     dynamic : int
         Bytes of dynamic shared memory per block.
     arch : str

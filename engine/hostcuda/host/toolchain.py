@@ -123,7 +123,7 @@ def _knows_fill(command: tuple[str, ...]) -> bool:
 
 
 def fills_variables(command: list[str]) -> bool:
-    """Return whether the compiler can fill variables that are not set, with a recognizable value: g++ 12+, clang."""
+    """Return whether the compiler can give uninitialized variables a recognizable value: g++ 12 and later, clang."""
     return _knows_fill(tuple(command))  # a tuple is hashable
 
 

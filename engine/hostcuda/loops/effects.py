@@ -219,7 +219,11 @@ class EffectsReader:
                 raise NeedsFibers(f"what it does with {name} is not understood")
 
     def require_expression(self, first: int, last: int, scope: Scope) -> None:
-        """Raise `NeedsFibers` if tokens[first:last] look like an expression and are ``int (*p)[3] = &row;`` or such."""
+        """Raise `NeedsFibers` if tokens[first:last] are a declaration that was taken for an expression.
+
+        An example is ``int (*p)[3] = &row``. A declaration begins with a type, or has an operand that
+        follows another one without an operator between.
+        """
         word, reader = self.reader.text(first), self.reader
         names = self.file.types.keys() | self.parameters | SPECIFIERS | BUILT_IN | CLASSES
         if (

@@ -131,7 +131,11 @@ class Rows:
         return terms if grows else []
 
     def edit_initializer(self, variable: KernelVariable) -> list[Edit]:
-        """Return edits (start, end, text) of a variable's first value that show g++ where it grows by 1 per thread."""
+        """Return the edits (start, end, text) of the expression with which a variable is initialized.
+
+        If the variable grows by 1 from one thread of a row to the next, the sum becomes a call of
+        ``hostcuda::sum``, by which g++ recognizes neighboring elements.
+        """
         span, scope = self.kernel.initializer(variable), self.scopes[variable]
         if variable not in self.next_in_row:
             return self.edit_tokens(*span, scope)

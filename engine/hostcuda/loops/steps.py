@@ -102,7 +102,10 @@ class KernelPlan:
         )
 
     def loop_steps(self, step: PlanStep) -> list[tuple[int, int]]:
-        """Return a list of spans of tokens: what a for loop does after each round, split at commas."""
+        """Return the expressions that a for loop evaluates after each round: `i++, p += 2` are two.
+
+        Each is a span (first, last) of tokens. `step` is the loop.
+        """
         first, last = step.node.parts.get("step", (0, 0))
         return self.reader.split(first, last) if first < last else []
 

@@ -53,7 +53,10 @@ def write_bytes(address: int, data: bytes) -> None:
 
 
 def require_size(number: int) -> int:
-    """Return a number of bytes; MemoryError if it is negative: a program's size_t of 2**63 bytes or more."""
+    """Return `number`, a number of bytes, if it is not negative.
+
+    A program's size_t of 2**63 bytes or more arrives as a negative number: then raise MemoryError.
+    """
     if number < 0:
         raise MemoryError(
             f"{number & UNSIGNED} bytes were asked for: a negative number, such as a product of ints beyond "

@@ -113,7 +113,7 @@ class Buffer:
         return int(self._memory)
 
     def copy_to(self, dst: Buffer | None = None, *, stream: Stream | None = None) -> Buffer:
-        """Copy it to another buffer, by default a new one."""
+        """Copy this buffer to `dst`, by default to a new buffer; return that buffer."""
         dst = dst or Buffer(self.size)
         driver.memcpy_dtod_async(dst.handle, self.handle, self.size, stream and stream._stream)
         return dst

@@ -53,7 +53,7 @@ class Stream:
             self._stream.synchronize()
 
     def use(self) -> Stream:
-        """Make it the current stream."""
+        """Make this stream the current one, and return it."""
         current_streams[-1] = self._stream
         return self
 

@@ -348,7 +348,10 @@ class Namespace:
 
 
 def find_function(inner: Any, name: str) -> Any:
-    """Return an attribute of NumPy, as CuPy would have it."""
+    """Return the attribute `name` of `inner` (NumPy or a module of it) for a program that uses CuPy.
+
+    A function takes and returns CuPy arrays; a module becomes a `Namespace` of such functions.
+    """
     try:
         found = getattr(inner, name)
     except AttributeError:

@@ -53,7 +53,10 @@ def _describe(checks: bool) -> tuple[list[str], list[str], str]:
 
 
 def is_built(checks: bool = bool(checkmode.TOOLS)) -> bool:
-    """Return whether the cache has the runtime library, with or without check mode; CompileError: no compiler."""
+    """Return whether the cache has the compiled runtime library; `checks`: the one for check mode.
+
+    Raises CompileError if there is no compiler.
+    """
     return cache.is_intact(cache.directory() / _describe(checks)[2])
 
 

@@ -407,7 +407,7 @@ def stream_destroy(handle: int) -> None:
     kept = _kept.pop(handle, None)
     if not _finished:
         _library.hc_stream_destroy(handle)
-        # its work may still use them: the default stream keeps them now
+        # the stream's queued work may still use these arrays: the default stream keeps them alive now
         if kept and (kept.batch or kept.full):
             keep_alive(None, kept)
 

@@ -51,7 +51,11 @@ def probe_network(port: int, name: str) -> Iterator[str]:
 
 
 def probe_files(hidden: list[str], unwritable: list[str]) -> Iterator[str]:
-    """Yield "reads PATH" for each path that can be read but has to be hidden, "writes to FOLDER" for each folder."""
+    """Yield a sentence for each wall of the sandbox that does not hold.
+
+    It is "reads PATH" for a path of `hidden` that can be read, and "writes to FOLDER" for a folder of
+    `unwritable` in which a file can be made.
+    """
     for path in hidden:
         with contextlib.suppress(OSError):
             if os.listdir(path) if os.path.isdir(path) else open(path, "rb").close() is None:
