@@ -203,27 +203,14 @@ def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
     assert (
         "1.9 times as fast as page 13's kernel in half precision, and 1.6 times in float" in words
     )
-    for where, pixels, ratios in (
-        (
-            "device",
-            "float32",
-            "{} times as long from float images in half precision, and {} times in TF32",
-        ),
-        (
-            "host",
-            "float32",
-            "best way takes {} times as long in half precision, and {} times in TF32",
-        ),
-        (
-            "host",
-            "uint8 86x86",
-            "takes {} times as long in half precision, and {} times in TF32, from bytes of 86 × 86",
-        ),
+    for images, where, pixels in (
+        ("float images on the device", "device", "float32"),
+        ("float images from the host", "host", "float32"),
+        ("bytes of 86 × 86 from the host", "host", "uint8 86x86"),
     ):
-        assert ratios.format(*over(many, where, pixels)) in words
+        assert "| {} | {} | {} |".format(images, *over(many, where, pixels)) in words
     plain = over(many, "host", "float32", "PyTorch (?:fp16|tf32)$")
-    said = "without torch.compile, it takes {} times as long in half precision and {} times in TF32"
-    assert said.format(*plain) in words
+    assert "PyTorch without torch.compile | {} | {} |".format(*plain) in words
     for where in ("device", "host"):
         for dtype in ("float16", "float32"):
             rows = ms[many, where, "float32", dtype]
@@ -235,7 +222,7 @@ def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
         in words
     )
     ratios = over(100, "device", "float32")
-    assert "PyTorch's best way takes {} and {} times as long".format(*ratios) in words
+    assert "PyTorch's fastest way takes {} and {} times as long".format(*ratios) in words
     compiled = table[table["label"].str.endswith("compiled")]
     assert not (compiled["batch"] == 1000).any() and not (compiled["pixels"] == "uint8 8x8").any()
 
@@ -806,7 +793,7 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
         "median_ms", ["network", "layer"], "layout"
     )
     assert [*tf32[tf32["NHWC"] > tf32["NCHW"]].index] == [("lenet86", 1)]
-    assert "in NHWC alone, with TF32 cuDNN's slower layout on layer 1 of lenet86" in words
+    assert "On layer 1 of lenet86, this is cuDNN's slower layout in TF32" in words
     network = h200.network(None).set_index(["batch", "where", "pixels", "dtype", "label"])
     for mode, dtype, passage in (
         (
@@ -837,25 +824,28 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
         for images in (100, 1000, many)
     }
     assert max(fill[100]) < 1
-    assert (
-        f"in float have {min(fill[many]):.0f} to {max(fill[many]):.0f} times the cache's" in words
-    )
-    assert (
-        f"With 1,000 images, they have {min(fill[1000]):.1f} to {max(fill[1000]):.1f} times"
-        in words
-    )
-    assert "In half precision, they fit into the cache on layer 2" in words
+    assert f"| 10,000 | {min(fill[many]):.0f} to {max(fill[many]):.0f} |" in words
+    assert f"| 1,000 | {min(fill[1000]):.1f} to {max(fill[1000]):.1f} |" in words
+    assert "1,000 images fit into the cache on layer 2" in words
     assert [filled / 2 < 1 for filled in fill[1000]] == [layer.C > 1 for layer in layers]  # in half
     worst = network.groupby(["label", "dtype"])["error"].max()
     errors = [worst[label] for label in (
         ("PyTorch fp32", "float32"), ("fused", "float32"), ("fused, warpgroups", "float32"),
         ("PyTorch tf32, streams", "float32"), ("fused, warpgroups", "float16"), ("PyTorch fp16", "float16"),
     )]  # fmt: skip
-    shown = [f"{error:.1e}".replace("e-0", "e-") for error in errors]
-    assert (
-        "{} in PyTorch's FP32, {} and {} in our two kernels, and {} in PyTorch's TF32; - in half: {} in our kernel, "
-        "and {} in PyTorch's FP16"
-    ).format(*shown) in words
+    for label, error in zip(
+        (
+            "PyTorch, FP32",
+            "ours, float",
+            "ours, float, step *warpgroups*",
+            "PyTorch, TF32",
+            "ours, half, step *warpgroups*",
+            "PyTorch, FP16",
+        ),
+        errors,
+        strict=True,
+    ):
+        assert f"| {label} | {error:.1e} |".replace("e-0", "e-") in words
     common = ["07 tuning", "10 speed of light", "11 split floats"]
     common += ["cuDNN FP32", "cuDNN TF32", "cuDNN FP16"]
     steps = ["10 speed of light, warpgroups", "11 split floats, warpgroups"]
