@@ -507,6 +507,14 @@ CASES = [
     case(draw.descriptor),
     case(draw.descriptor, columns=8),
     case(draw.teams, fetch=6),
+    case(draw.bits, alt=["Near 2^-8: 11 bits in the high part, 5 in the low part, 8 lost."]),
+    case(
+        draw.bits,
+        scale=10,
+        words=["near 2⁻¹⁴", "20 bits", "infinite"],
+        alt=["Near 2^14, times 2^10: the high part is infinite."],
+    ),
+    case(draw.bits, [0], title="Of 24 bits the two halves keep 23 of each number"),
     case(draw.ring),
     case(
         draw.ring,
@@ -886,6 +894,7 @@ def test_the_collision_check_finds_collisions():
         (lambda: draw.steps({"a": range(33)}, []), r"rows of \[33\] cells"),
         (lambda: draw.steps({"a": [1], "b": [1]}, [[(0, 1)]]), "a move leads beyond"),
         (lambda: draw.teams(fetch=0), "times above 0; got"),
+        (lambda: draw.bits([41]), "powers from -40 to 40; got"),
         (lambda: draw.ring([]), "1 to 32 times above 0; got"),
         (
             lambda: draw.ring(rings={"none": (0, "bar.sync")}),

@@ -21,6 +21,7 @@ from labkit.draw import style
 from labkit.draw.lines import sum_ones
 from labkit.draw.machine import simulate_issue
 from labkit.draw.matrices import place_weights
+from labkit.draw.patterns import split_bits
 from labkit.draw.tiles import compute_costs, count_tiles, count_wavefronts
 from labkit.ladder.rungs.tensor_cores import WMMA_SHAPES
 from labkit.measure.rounding import rounding_errors
@@ -180,6 +181,25 @@ def test_teams_wait_for_the_slowest(compose, fetch, compute, store):  # noqa: F8
     alt = compose(draw.teams, fetch, compute, store).alt
     ends = [int(end) for end in re.findall(r"store warps, image \d: \d+ to (\d+)", alt)]
     assert ends[0] == fetch + compute + store and ends[-1] - ends[-2] == max(fetch, compute, store)
+
+
+@pytest.mark.parametrize("exponent", range(-20, 18))
+def test_two_halves_keep_the_bits_that_are_drawn(exponent):
+    """The largest error is half of the last bit that is kept."""
+    numbers = np.random.default_rng(2).uniform(0.5, 1, 20_000).astype(np.float32)
+    numbers = np.ldexp(
+        numbers[numbers < 65_504 / 2**16], exponent
+    )  # below the largest half at 2^16
+    with np.errstate(over="ignore", invalid="ignore"):
+        high = numbers.astype(np.float16)
+        rest = (numbers - high).astype(np.float16)
+        error = np.max(np.abs(numbers - high - rest) / numbers)
+    in_high, in_low, lost = split_bits(exponent)
+    assert in_high + in_low + lost == 24
+    if exponent > 16:
+        assert not np.isfinite(error) and lost == 24
+    else:
+        assert 2.0 ** -(in_high + in_low + 0.1) < error <= 2.0 ** -(in_high + in_low)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -22,6 +22,7 @@ from .matrices import lanes as lanes
 from .matrices import outputs_per_thread as outputs_per_thread
 from .matrices import squares as squares
 from .matrices import stack as stack
+from .patterns import bits as bits
 from .patterns import descriptor as descriptor
 from .patterns import ring as ring
 from .patterns import steps as steps

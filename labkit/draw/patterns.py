@@ -251,6 +251,85 @@ def ring(
     )
 
 
+_LAST_HALF, _FIRST_INFINITE = -24, 16  # powers of two: the smallest half; where halves are infinite
+
+
+def split_bits(exponent: int) -> tuple[int, int, int]:
+    """Return how many of the 24 bits of a float below 2^exponent its high part has, its low part, and neither.
+
+    The high part has 11 bits. The low part has 11, and its sign is worth one more. Neither reaches
+    below 2^-24. From 2^16 on the high part is infinite: no bit is left.
+    """
+    if exponent > _FIRST_INFINITE:
+        return 0, 0, 24
+    room = max(0, exponent - _LAST_HALF)
+    kept = min(23, room)
+    high = min(11, room)
+    return high, kept - high, 24 - kept
+
+
+def _write_power(exponent: int) -> str:
+    """Return a power of two as text, with a raised exponent."""
+    return "2" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+@figure
+def bits(page: Page, exponents: Sequence[int] = (14, 0, -8, -14, -20), scale: int = 0) -> None:
+    """Draw which bits of floats are in their high half, which in their low half, and which are lost.
+
+    Parameters
+    ----------
+    exponents : sequence of int
+        A row per number: it is at least half of this power of two, and below it.
+    scale : int
+        Each number is multiplied by 2^scale before it is split.
+    """
+    if not exponents or not all(-40 <= exponent + scale <= 40 for exponent in exponents):
+        raise LabError(f"draw.bits: give powers from -40 to 40; got {[*exponents]} and {scale}")
+    powers = [exponent + scale for exponent in exponents]
+    parts = [split_bits(power) for power in powers]
+    fewest = min(high + low for high, low, _ in parts)
+    top, pitch, left, right = 88, 30, 84, WIDTH - 84
+    height = top + pitch * len(parts) + 40
+    page.open(
+        height,
+        f"Of 24 bits the two halves keep {fewest} to {max(high + low for high, low, _ in parts)}"
+        if fewest < 23
+        else "Of 24 bits the two halves keep 23 of each number",
+        "a square per bit, at its power of two"
+        + f"   ·   each number times {_write_power(scale)}" * bool(scale),
+    )
+    page.legend(left, 66, {"high part": style.BLUE, "low part": style.SKY, "lost": style.WARM})
+    first, last = max(*powers, _LAST_HALF + 2), min(*powers, 0) - 24
+    wide = (right - left) / (first - last)
+    for row, (power, exponent, counts) in enumerate(zip(powers, exponents, parts, strict=True)):
+        y = top + row * pitch
+        page.text(left - 12, y + 15, f"near {_write_power(exponent)}", ha="right")
+        faces = [
+            face
+            for face, many in zip((style.BLUE, style.SKY, style.WARM), counts, strict=True)
+            for _ in range(many)
+        ]
+        for i, face in enumerate(faces):
+            page.rect(left + (first - power + i) * wide + 0.5, y, wide - 1, 20, face)
+        high, low, _ = counts
+        text = f"{high + low} bits" if high else "infinite"
+        page.text(page.width - 16, y + 15, text, ha="right", color=style.INK, weight="bold")
+    x = left + (first - _LAST_HALF) * wide
+    page.line([x, x], [top - 6, height - 30], style.RUST, 1.6, ls=style.DASHED)
+    page.small(x, height - 14, f"halves end at {_write_power(_LAST_HALF)}", style.RUST, ha="center")
+    page.alt = "The 24 bits of floats, split into two halves. " + " ".join(
+        f"Near 2^{exponent}"
+        + f", times 2^{scale}" * bool(scale)
+        + (
+            f": {high} bits in the high part, {low} in the low part, {lost} lost."
+            if high
+            else ": the high part is infinite."
+        )
+        for exponent, (high, low, lost) in zip(exponents, parts, strict=True)
+    )
+
+
 @figure
 def descriptor(page: Page, columns: int = 16, at: int = 1024) -> None:
     """Draw the columns that a `wgmma` reads from shared memory, and the 64 bits that say where they are.
