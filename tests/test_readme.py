@@ -583,7 +583,9 @@ def test_the_instructors_guide_counts_what_there_is():
         goes_on = number[0] == "P" and number.endswith("b") and number != "P10b"
         start = known[f"{number[:-1]}a"].solution if goes_on else own.start
         assert changed_lines(lines(start), lines(own.solution)) == int(rows[number]), number
-    assert f"You grade by hand what asks for numbers ({', '.join(by_numbers)})" in " ".join(text.split())
+    assert f"You grade by hand what asks for numbers ({', '.join(by_numbers)})" in " ".join(
+        text.split()
+    )
     attacks = ROOT / "classroom" / "tests" / "attacks"
     count = len([path for path in attacks.rglob("*") if path.suffix in (".cpp", ".cu")])
     assert f"{count} attacks" in text
@@ -781,7 +783,9 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
     )
     ours = second[second.index.str.match("10 [^,]*(, warpgroups)?$")].min()
     milliseconds = " | ".join(f"{ms} ms" for ms in (tiles, *others, format_digits(ours)))
-    assert f"| Triton | cuTile | cuDNN | kernel 10 | |---:|---:|---:|---:| | {milliseconds} |" in words
+    assert (
+        f"| Triton | cuTile | cuDNN | kernel 10 | |---:|---:|---:|---:| | {milliseconds} |" in words
+    )
     searched, tried = (table["how"].astype(str).str.contains("searched") for table in both)
     assert set(both[0]["label"][searched].str.split().str[0]) == {"Triton", "CUTLASS"}
     assert not tried.any() and "an H100's, with three tiles for Triton and no padding" in words
@@ -857,7 +861,7 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
         for images in (100, 1000, many)
     }
     most = {images: f"{100 * ratio:.0f} %" for images, ratio in apart.items()}
-        assert (
+    assert (
         f"for the ladder and for the comparison with libraries | {most[100]} | {most[1000]} | {most[many]} |"
         in words
     )
