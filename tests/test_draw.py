@@ -452,6 +452,16 @@ CASES = [
         alt=["Lane 2 holds two terms"],
     ),
     case(draw.squares, 3, title="4 × 8 inputs; 28 % of the terms are weights"),
+    *(
+        case(
+            draw.pool,
+            lane,
+            title=f"Lanes {lane & ~4} and {lane | 4} have two squares together",
+            words=["2  one shuffle", f"map {lane // 8}  (1, 1)"],
+            alt=[f"lane {lane | 4} keeps that of square {lane % 4 * 2 + 1} and gives the other"],
+        )
+        for lane in (0, 14, 31)
+    ),
     case(
         draw.stack, title="are loaded once for 4 windows", alt=["a further one begins 2 rows below"]
     ),
@@ -889,6 +899,8 @@ def test_the_collision_check_finds_collisions():
             for down, tall in ((0, 4), (3, 4), (2, 0), (1, 8))
         ),
         (lambda: draw.lanes({"a row": [1, 2]}), "give matrices of lanes"),
+        (lambda: draw.pool(32), r"draw\.pool: lane 32; a warp's lanes are 0 to 31"),
+        (lambda: draw.pool(-1), r"draw\.pool: lane -1"),
         (lambda: draw.steps({}, []), "rows of 1 to 32 cells"),
         (lambda: draw.steps({"a": [1]}, [[(0, 0)]]), "and 1 list of moves"),
         (lambda: draw.steps({"a": range(33)}, []), r"rows of \[33\] cells"),

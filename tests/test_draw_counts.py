@@ -14,17 +14,20 @@ from test_draw import FLOORS, NOTE, ODD, collisions, compose, noted, planned, re
 
 import labkit
 import labkit.draw as draw
-from hostcuda import metrics
+from hostcuda import driver, metrics
+from hostcuda.compiler import SourceModule
 from labkit.base import numerals
 from labkit.base.errors import LabError
 from labkit.draw import style
 from labkit.draw.lines import sum_ones
 from labkit.draw.machine import simulate_issue
-from labkit.draw.matrices import place_weights
+from labkit.draw.matrices import locate_sums, place_weights
 from labkit.draw.patterns import split_bits
 from labkit.draw.tiles import compute_costs, count_tiles, count_wavefronts
 from labkit.ladder.rungs.tensor_cores import WMMA_SHAPES
+from labkit.ladder.source import module_arguments
 from labkit.measure.rounding import rounding_errors
+from labkit.networks.fused import KERNELS, arrange_convolution
 from labkit.records.recorded import recorded
 from labkit.spec.layers import LENET72, LENET86, Layer
 from labkit.spec.reference import conv_float64
@@ -135,6 +138,60 @@ def test_the_rows_times_a_window_are_the_square(K):
         rows[8 * w + 2 * m + h, where[8 * w + 2 * m + h]] = k[m].ravel()
     y = (rows @ window.ravel()).reshape(2, 4, 2).transpose(1, 2, 0)
     np.testing.assert_allclose(y, conv_float64(window[None, None], k[:, None])[0][:, :2, :2])
+
+
+# A product of page 13's first convolution and its own pool. For each output of the pool, `keep` notes the lane, too.
+POOL = """
+#include "tensor.cuh"
+struct Stored { int lane; float value; };
+struct Block { Stored maps[1][4 * 8]; };
+struct First { static constexpr int ACROSS = 8, PAIRS = 1; };
+struct Second { static constexpr int ROWS = 1, PITCH = 8, WORDS = 0; };
+__device__ inline void keep(Stored *to, int, float value) { *to = {(int)threadIdx.x, value}; }
+#define half Stored
+POOL_OF_THE_PAGE
+extern "C" __global__ void run(const uint4 *a, const uint2 *b, float *d, Block *out)
+{
+    const int lane = threadIdx.x;
+    float sum[1][1][4] = {};
+    for (int step = 0; step < 4; ++step)
+        mma(sum[0][0], a[32 * step + lane], b[32 * step + lane].x, b[32 * step + lane].y);
+    for (int i = 0; i < 4; ++i)
+        d[4 * lane + i] = sum[0][0][i];
+    pool(First(), *out, sum, lane % 4 * 2, 0, 0, 1);
+}
+"""
+
+
+def test_sums_lie_and_move_as_the_figure_of_the_pool_says(render):  # noqa: F811
+    """A convolution's outputs are in the lanes of `locate_sums`, and page 13's pool stores as the figure says."""
+    random = np.random.default_rng(13)
+    x, k = random.integers(-9, 10, (8, 22)), random.integers(-9, 10, (4, 1, 7, 7))
+    windows = np.stack([x[:, 2 * n : 2 * n + 8].ravel() for n in range(8)])
+    step, lane, register, column = np.indices((4, 32, 2, 2), sparse=True)
+    b = windows[lane // 4, 16 * step + 8 * register + lane % 4 * 2 + column].astype(np.float16)
+    a = np.ascontiguousarray(arrange_convolution(k)[0, 0].astype(np.float16))
+    d, out = np.empty((32, 4), np.float32), np.zeros((4, 8), [("lane", "i4"), ("value", "f4")])
+    source = POOL.replace("POOL_OF_THE_PAGE", labkit.FusedNetwork.source("pool(First").source)
+    module = SourceModule(**module_arguments(source, KERNELS[None].path))
+    module.get_function("run")(
+        driver.In(a), driver.In(b), driver.Out(d), driver.InOut(out), grid=(1, 1), block=(32, 1, 1)
+    )
+    y = conv_float64(x[None, None].astype(float), k.astype(float))[0]  # [4, 2, 16]
+    held = np.array([[y[place] for place in locate_sums(lane)] for lane in range(32)])
+    np.testing.assert_array_equal(d, held)
+    maxima = y.reshape(4, 2, 8, 2).max(axis=(1, 3), initial=0)
+    np.testing.assert_array_equal(out["value"], maxima)
+    m, square = np.indices((4, 8))
+    np.testing.assert_array_equal(out["lane"], 8 * m + square // 2 + square % 2 * 4)
+    for m, square in ((0, 0), (0, 1), (1, 4), (2, 3), (3, 7)):
+        lane = out["lane"][m, square]
+        page = render(draw.pool, lane)
+        assert f"Of map {m}, squares {square & ~1} and {square | 1}, " in page.alt
+        assert re.search(rf"\b[Ll]ane {lane} keeps that of square {square} ", page.alt)
+        assert f"ane {lane} stores square {square}" in page.alt or (
+            f"lane {lane} square {square}." in page.alt
+        )
 
 
 @pytest.mark.parametrize("down", [1, 2])

@@ -20,6 +20,7 @@ from .matrices import fused_index as fused_index
 from .matrices import im2col as im2col
 from .matrices import lanes as lanes
 from .matrices import outputs_per_thread as outputs_per_thread
+from .matrices import pool as pool
 from .matrices import squares as squares
 from .matrices import stack as stack
 from .patterns import bits as bits

@@ -476,3 +476,136 @@ def _draw_numbers(
             page.small(
                 x + (j + 0.5) * w, y + (i + 0.5) * h + 4, str(number), style.INK, ha="center"
             )
+
+
+def locate_sums(lane: int) -> list[tuple[int, int, int]]:
+    """Return the outputs whose sums a lane holds in d[0] to d[3] of a product: (map, row, column) of each.
+
+    The rows of a are those of `place_weights`; the columns of b are eight squares side by side, so
+    an output's column is 0 to 15.
+    """
+    sums = []
+    for register in range(4):
+        # a lane's part of d, as PTX fixes it (mma.m16n8k16)
+        row, square = lane // 4 + register // 2 * 8, lane % 4 * 2 + register % 2
+        w, m, h = np.unravel_index(row, (SIDE, MAPS, SIDE))
+        sums.append((int(m), int(h), SIDE * square + int(w)))
+    return sums
+
+
+@figure
+def pool(page: Page, lane: int = 0) -> None:
+    """Draw how two lanes compute the maxima of two squares of 2 × 2 outputs by one exchange.
+
+    The sums are where a product on tensor cores leaves them: `locate_sums`.
+
+    Parameters
+    ----------
+    lane : int
+        One of the two lanes; the other is lane ^ 4.
+    """
+    if not 0 <= lane < WARP:
+        raise LabError(f"draw.pool: lane {lane}; a warp's lanes are 0 to {WARP - 1}")
+    upper, lower = lane & ~4, lane | 4
+    pair = {upper: style.ORANGE, lower: style.SKY}
+    m, _, first = locate_sums(upper)[0]
+    squares = first // SIDE, first // SIDE + 1
+    # in pixels: sides of a cell in the tile, its left edge and top; of an output, and its left edge
+    cell, x0, top, side, x1 = (20, 104, 124, 46, 372)
+    page.open(
+        top + 16 * cell + 30,
+        f"Lanes {upper} and {lower} have two squares together; one exchange is enough",
+        "one product of tensor cores, after its last step   ·   numbers in the cells: lanes",
+    )
+    page.caption(x0 - 78, top - 40, "The sums", "16 outputs × 8 squares")
+    for column in range(8):
+        page.small(x0 + (column + 0.5) * cell, top - 8, str(column), ha="center")
+    page.small(x0 - 8, top - 8, "square", ha="right")
+    for each in range(WARP):
+        for register, (row_map, h, column) in enumerate(locate_sums(each)):
+            square, w = divmod(column, SIDE)
+            row = 8 * w + 2 * row_map + h
+            x, y = x0 + square * cell, top + row * cell
+            page.rect(x, y, cell, cell, pair.get(each, style.EMPTY), style.PAPER, 1)
+            look = ("bold", style.INK) if each in pair else ("normal", style.MUTED)
+            page.small(
+                x + cell / 2, y + cell / 2 + 4, str(each), look[1], ha="center", weight=look[0]
+            )
+            if square == 0 and not register % 2:
+                words = f"map {row_map}  ({h}, {w})"
+                shown = style.INK if row_map == m else style.MUTED
+                page.small(x0 - 8, y + cell / 2 + 4, words, shown, ha="right")
+    page.small(x0 - 78, top + 16 * cell + 18, "(h, w): row and column in the square", style.MUTED)
+
+    page.caption(
+        x1, top - 40, f"Map {m}, squares {squares[0]} and {squares[1]}", "in the two lanes"
+    )
+    gap = 36  # between the squares
+    for h, each in enumerate(pair):
+        for register, (_, row, column) in enumerate(locate_sums(each)):
+            assert row == h, "a lane has one row of its squares"
+            square, w = divmod(column - first, SIDE)
+            x, y = x1 + square * (2 * side + gap) + w * side, top + 8 + h * side
+            page.rect(x, y, side, side, pair[each], style.PAPER, 1.5)
+            page.small(x + side / 2, y + side / 2 + 4, f"d[{register}]", style.INK, ha="center")
+        page.small(
+            x1 + 4 * side + gap + 10,
+            top + 8 + (h + 0.5) * side + 4,
+            f"lane {each}",
+            style.INK,
+            weight="bold",
+        )
+    for n, square in enumerate(squares):
+        left = x1 + n * (2 * side + gap)
+        page.frame(left, top + 8, 2 * side, 2 * side, style.INK, 1.6)
+        page.small(left + side, top - 2, f"square {square}", style.INK, ha="center")
+
+    # what each lane has after the maximum of its own sums, and what it does with it
+    y = top + 8 + 2 * side + 54
+    middles = [x1 + side + n * (2 * side + gap) for n in range(2)]
+    page.caption(x1, y - 22, "1", "each lane: of each square, the maximum of its sums")
+    high, wide_box = 26, 2 * side - 12
+    for h, each in enumerate(pair):
+        for n, middle in enumerate(middles):
+            keeps = n == h
+            box = (middle - wide_box / 2, y - 6 + h * (high + 26), wide_box, high)
+            page.rect(*box, pair[each], style.INK if keeps else "none", 1.6 if keeps else 0)
+            page.small(
+                middle,
+                box[1] + high / 2 + 4,
+                ("left", "right")[n] + (": keep" if keeps else ": give"),
+                style.INK,
+                ha="center",
+                weight="bold" if keeps else "normal",
+            )
+        page.small(
+            x1 + 4 * side + gap + 10,
+            y - 6 + h * (high + 26) + high / 2 + 4,
+            f"lane {each}",
+            style.INK,
+            weight="bold",
+        )
+    start = y - 6 + high
+    page.arrow(middles[0], middles[0], start + 26, style.INK, 1.6, start + 1)  # left goes up
+    page.arrow(middles[1], middles[1], start, style.INK, 1.6, start + 25)  # right goes down
+    page.text(
+        (middles[0] + middles[1]) / 2,
+        start + 17,
+        "2  one shuffle",
+        ha="center",
+        weight="bold",
+    )
+    end = start + 26 + high
+    stores = f"lane {upper} stores square {squares[0]}, lane {lower} square {squares[1]}"
+    page.caption(x1, end + 26, "3", stores)
+    held = [
+        ", ".join(f"d[{i}] ({h}, {w})" for i, (_, h, w) in enumerate(locate_sums(each)))
+        for each in pair
+    ]
+    page.alt = (
+        f"The 16 × 8 sums of a product, with the lane that holds each. Of map {m}, squares {squares[0]} and "
+        f"{squares[1]}, as (row, column) of the map's tile: lane {upper} holds {held[0]}; lane {lower} holds "
+        f"{held[1]}. Each lane takes the maximum of its two sums of each square. Lane {upper} keeps that of square "
+        f"{squares[0]} and gives the other, lane {lower} keeps that of square {squares[1]} and gives the other. "
+        f"Then lane {upper} stores square {squares[0]}, lane {lower} square {squares[1]}."
+    )
