@@ -442,6 +442,23 @@ def figures_in_words():
         "closer_look/13_network",
         "Half takes {:.1f} times its reference, float {:.1f} times".format(*over),
     )
+    rows = h200.network(10_000, pixels="float32").set_index(["label", "dtype", "where"])["ms"]
+    plain, one = rows["plain", "float32", "host"], rows["fused", "float32", "host"]
+    ordinary, locked = (
+        1e3 * 10_000 * 4 * 86 * 86 / h200.ceilings[f"to_device_{memory}"]
+        for memory in ("pageable", "pinned")
+    )
+    convolutions = h200.op_ms(7, labkit.LENET86).sum()
+    assert 1 / 21 < convolutions / plain < 1 / 19  # a twentieth
+    idle = 100 / h200.network_counters()["tensor_busy_pct"]
+    yield (
+        "13_network",
+        f"{plain:.1f} ms became {one:.2f}",
+        f"page-locked memory saves {ordinary - locked:.0f} of the {plain - one:.0f} ms",
+        f"its other {plain - ordinary - convolutions:.1f} ms",
+        f"takes {idle['float16']:.1f} times as long, in float {idle['float32']:.1f} times",
+        f"reaches {h200.ceilings['float16_gemm'] / 1e12:.0f} TFLOP/s",
+    )
     timed = h200.experiment("pytorch").set_index(["x", "series", "kernel"])["ms"].sort_index()
     forward, both = (timed[10_000, what] for what in ("forward", "forward and gradient"))
     ours = forward[forward.index.str.startswith("ours")]

@@ -1,0 +1,96 @@
+"""Exercise 13c: one exchange."""
+
+import numpy as np
+
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.networks.fused import arrange_matrix
+
+_ON, _COUNT = "5 tiles", 5
+_WORK = {"matrix_operations": 2 * _COUNT, "unique_bytes": 4 * _COUNT * (2 * 64 + 16)}
+
+
+def pool(random: np.random.Generator, count: int):
+    """Return the launch that multiplies and pools `count` tiles: of four maps, the maxima of four windows of 4 x 4.
+
+    Row 8 w + 2 m + h of a product is output (h, w) of map m in a square of 2 x 2; its columns are
+    eight squares side by side, two per window. A window has two such rows of squares. All numbers
+    are whole, so the sums are exact.
+    """
+    a = random.integers(-31, 32, (16, 16))
+    a[:, 15] = 31
+    b = random.integers(-31, 32, (count, 2, 16, 8))
+    # this term makes all outputs of some windows negative: there ReLU decides
+    b[:, :, 15] = np.repeat(random.choice([0, -1000], (count, 1, 4), p=[0.7, 0.3]), 2, axis=2)
+    outputs = (a @ b).reshape(count, 2, 2, 4, 2, 4, 2)  # tile, row, w, map, h, window, square
+    y = Output("y", outputs.max(axis=(1, 2, 4, 6), initial=0).astype(np.float32))
+    lane, register, column = np.indices((32, 2, 2), sparse=True)
+    words = b[:, :, register * 8 + lane % 4 * 2 + column, lane // 4].astype(np.float16)
+    weights = arrange_matrix(a.T.astype(np.float16))
+    return launch("pool", weights, np.ascontiguousarray(words), y, grid=count, block=32)
+
+
+EXERCISE = Exercise(
+    title="One exchange",
+    subject=Kernels(
+        pool,
+        (Case("a tile", (1,)), Case("33 tiles", (33,)), Case(_ON, (_COUNT,), counted=True)),
+        hidden=(range(2, 60),),
+    ),
+    lines=10,
+    goals=(
+        counted(
+            "shared_instructions",
+            _ON,
+            what="loads and stores of shared memory",
+            exactly=0,
+            least=_WORK,
+        ),
+        counted(
+            "lane_exchanges",
+            _ON,
+            per=_COUNT,
+            what="exchanges between lanes, per tile",
+            exactly=1,
+            least=_WORK,
+            # per lane 16 bytes of a and twice 8 of b; the two products leave the sums where they are
+            most={"global_load_bytes": 32 * 32 * _COUNT, "matrix_operations": 2 * _COUNT},
+        ),
+    ),
+    mistakes=(
+        Mistake(
+            "A window whose outputs are all negative has the maximum 0: ReLU. Begin the maximum with 0.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and "expected 0," in attempt.wrong
+                and "shfl" in attempt.source
+            ),
+        ),
+        Mistake(
+            "The other half of the window is four lanes away, in lane ^ 4. Here the lanes exchange with others.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"__shfl_(?!xor_sync\([^;]*, *4 *\))")
+            ),
+        ),
+        Mistake(
+            "These are maxima of 2 x 2 outputs, as in convolution 1. Here a window is 4 x 4: all eight sums of a lane "
+            "belong to it.",
+            lambda attempt: attempt.wrong.startswith("right") and "shfl" in attempt.source,
+        ),
+        Mistake(
+            "It works without shared memory, with more exchanges than one. A maximum may be taken in any order: first "
+            "that of the lane's own eight sums, then exchange this one number.",
+            lambda attempt: (
+                not attempt.count("shared_instructions", _ON)
+                and attempt.count("lane_exchanges", _ON) > _COUNT
+            ),
+        ),
+        Mistake(
+            "The exchange is there, and so is shared memory: what does a lane still read from it that it has in "
+            "registers?",
+            lambda attempt: (
+                attempt.count("shared_instructions", _ON) and attempt.count("lane_exchanges", _ON)
+            ),
+        ),
+    ),
+)
