@@ -7,7 +7,9 @@ import re
 import numpy as np
 import pytest
 
+import hostcuda.driver as cuda
 import labkit as lab
+from hostcuda.compiler import SourceModule
 from hostcuda.gpu.nsight import COUNTED
 from labkit import LENET72, LENET86, Layer, solution, variant
 from labkit.exercises.exercise import exercises
@@ -246,3 +248,30 @@ def test_growing_chunks_are_no_slower_on_an_h200_than_equal_ones():
     for label in set(rows.loc[rows["sizes"] == "growing", "label"]):
         mine = rows[rows["label"] == label].groupby("sizes")["steady_ms"].min()
         assert mine["growing"] <= 1.01 * mine["equal"], label
+
+
+def test_p9b_has_a_producer_that_runs_ahead():
+    """Whenever the consumers take a tile, the next one is full: a warp of the CPU engine runs until it waits."""
+    text = str(solution("P9b"))
+    note = "if (threadIdx.x == 0) events[atomicAdd(&next, 1)] = 1000 * {} + 100 * threadIdx.y + number;"
+    for instruction in ("bar.sync", "bar.arrive"):  # note each call, and each end of a wait
+        text = text.replace(
+            f'asm volatile("{instruction}', f'{note.format(1)}\n    asm volatile("{instruction}'
+        )
+    text = re.sub(r'(asm volatile\("bar.sync.*)', rf"\1\n    {note.format(2)}", text)
+    module = SourceModule(f"__device__ int events[1000], next;\n{text}")
+    x = np.arange(960, dtype=np.int32)
+    y = np.zeros(960 - 95, np.int32)
+    module.get_function("sums")(
+        cuda.In(x), np.int32(960), cuda.Out(y), grid=(1, 1), block=(32, 4, 1)
+    )
+    assert (y == np.lib.stride_tricks.sliding_window_view(x, 96).sum(axis=1)).all()
+    events, stored, taken, ahead = np.zeros(1000, np.int32), 0, 0, []
+    cuda.memcpy_dtoh(events, module.get_global("events")[0])
+    for what, warp, number in zip(events // 1000, events // 100 % 10, events % 100, strict=True):
+        stored += what == 1 and warp == 0 and 1 <= number <= 3
+        if what == 2 and warp == 1 and 1 <= number <= 3:
+            taken += 1
+            ahead += [stored - taken]
+    assert stored == taken == 10
+    assert ahead == [2, *[1] * 7, 1, 0]
