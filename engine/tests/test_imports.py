@@ -76,7 +76,7 @@ def only_imports(text):
 def test_a_thing_has_one_name():
     bare = {name for name, path in MODULES.items() if only_imports(path.read_text())}
     choosing = {f"hostcuda.{name}" for name in ("activity", "autoinit", "compiler", "driver")}
-    run = {"hostcuda.__main__", "hostcuda.wasm.boot"}
+    run = {"hostcuda.__main__"}
     assert bare == choosing | run | {"hostcuda.api.driver"}  # PyCUDA's module, of five parts
 
 

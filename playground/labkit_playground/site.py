@@ -30,6 +30,7 @@ _NAMES = {
     "subjects": "HIDDEN, LAYERS, LAYER_1, InPlaceOf, Kernels, Numbers, Output, "
     "draw_floats, draw_summands, launch, whole_number",
 }
+_STARTED = ("labkit_playground.judging", "labkit_playground.rungs")  # js/worker.mjs imports them
 _STANDING = {
     "labkit/__init__.py": "",
     "labkit/spec/__init__.py": "",
@@ -52,7 +53,7 @@ def write_lab(out: Path, rungs: Iterable[str] = ()) -> None:
     EngineError
         The compilers are not installed; the message has the command.
     """
-    write_engine(out / "engine", _read_lab(), collect(rungs))
+    write_engine(out / "engine", _read_lab(), collect(rungs), _STARTED)
     for path in sorted((_HERE / "js").iterdir()):
         write(out / path.name, path.read_bytes())
 

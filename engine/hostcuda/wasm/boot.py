@@ -4,12 +4,16 @@ Import this module first.
 """
 
 import sys
+from collections.abc import Callable
 
-import hostcuda_js  # js/compiler.mjs provides it
 from pyodide.ffi import to_js
 
 import hostcuda.host
 from hostcuda.wasm import toolchain
 
 hostcuda.host.toolchain = sys.modules["hostcuda.host.toolchain"] = toolchain
-toolchain.clang = lambda *arguments: hostcuda_js.clang(*map(to_js, arguments)).to_py()
+
+
+def connect(clang: Callable) -> None:
+    """Let the engine run its commands by `clang`, a function of JavaScript (``js/compiler.mjs``)."""
+    toolchain.clang = lambda *arguments: clang(*map(to_js, arguments)).to_py()

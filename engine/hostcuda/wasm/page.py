@@ -57,20 +57,12 @@ def compile(request: str) -> str:
     """Compile a kernel to the file `_PRODUCT`; the request and the returned answer are objects of JSON.
 
     The request has ``source``; ``options``, nvcc's; ``check``, whether for check mode;
-    ``extern_c``, whether to add ``extern "C"`` around it; ``include_dirs``; ``warn``, whether to
-    return warnings. The answer has ``error``, the compiler's text or ""; ``messages``, errors and
-    warnings; ``places`` of check mode; ``pointers``, whether functions are called by pointers;
-    ``variables`` that the host can write.
+    ``extern_c``, whether to add ``extern "C"`` around it; ``include_dirs``. The answer has
+    ``error``, the compiler's text or ""; ``messages``, its errors; ``places`` of check mode;
+    ``pointers``, whether functions are called by pointers; ``variables`` that the host can write.
     """
     request = json.loads(request)
-    tools = ALL_TOOLS if request.get("check") else ()
-    settings = (
-        request["source"],
-        request.get("options", ()),
-        not request.get("extern_c", True),
-        None,
-        request.get("include_dirs"),
-    )  # None: the default architecture
+    settings, tools = _read_settings(request), ALL_TOOLS if request.get("check") else ()
     kernel_unit = _Unit(**vars(unit.make_unit(*settings, tools=tools)))
     # for the linker, of this source
     toolchain.exported = _VARIABLE.findall(sources.code_only(request["source"]))
@@ -92,10 +84,25 @@ def compile(request: str) -> str:
         _PRODUCT.write_bytes(library.read_bytes())
         answer["places"] = getattr(kernel_unit, "places", [])  # from `_Unit.prepare`, in check mode
         answer["pointers"] = objects.calls_pointers((folder / "kernel.o").read_bytes())
-    if request.get("warn"):
-        answer["warnings"] = sources.warnings_about(*settings)
-        answer["messages"] = _read_messages(answer["warnings"])
     return json.dumps(answer)
+
+
+def warn(request: str) -> str:
+    """Return JSON: ``warnings``, the compiler's text about the source of a request, and its ``messages``."""
+    text = sources.warnings_about(*_read_settings(json.loads(request)))
+    return json.dumps({"warnings": text, "messages": _read_messages(text)})
+
+
+def _read_settings(request: dict) -> tuple:
+    """Return the arguments with which a request of `compile` makes a unit."""
+    architecture = None  # the default one
+    return (
+        request["source"],
+        request.get("options", ()),
+        not request.get("extern_c", True),
+        architecture,
+        request.get("include_dirs"),
+    )
 
 
 def _read_messages(text: str) -> list[dict]:

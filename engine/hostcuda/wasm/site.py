@@ -16,7 +16,7 @@ import subprocess
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hostcuda.errors import EngineError
@@ -51,6 +51,8 @@ _OWN = (
     "asyncify.mjs",
     "half.mjs",
 )
+# modules that each page imports, in this order
+_STARTED = ("hostcuda.wasm.boot", "hostcuda.wasm.page")
 _CLANG, _PYODIDE = _MODULES / "@yowasp" / "clang" / "gen", _MODULES / "pyodide"
 _PLAIN = {
     "clang/bundle.js": _CLANG / "bundle.js",
@@ -98,7 +100,10 @@ def missing() -> str:
 
 
 def write_engine(
-    out: Path, more: Mapping[str, bytes] | None = None, data: Mapping[str, bytes] | None = None
+    out: Path,
+    more: Mapping[str, bytes] | None = None,
+    data: Mapping[str, bytes] | None = None,
+    modules: Iterable[str] = (),
 ) -> None:
     """Write the engine's files into a folder.
 
@@ -111,6 +116,8 @@ def write_engine(
         Further files for Python's path in the page, by their names.
     data : mapping of str to bytes
         Further files of the folder, which `Service` (js/service.mjs) fetches.
+    modules : iterable of str
+        Modules among `more` that a page imports at its start, besides the engine's.
     """
     if why := missing():
         raise EngineError(why)
@@ -119,9 +126,11 @@ def write_engine(
     for name, path in _PLAIN.items():
         write(out / name, path.read_bytes())
     write(out / "binaryen.js", _remove_wasm(_BINARYEN.read_text(encoding="utf-8")))
+    python = _zip({**engine_files(), **(more or {})})
     own = {
-        "python.zip": _zip({**engine_files(), **(more or {})}),
+        "python.zip": python,
         "cache.zip": _compile_engine(),
+        "memory.bin": _start_python(python, (*_STARTED, *modules)),
         "binaryen.wasm": _unpack_binaryen(),
         **(data or {}),
     }
@@ -198,7 +207,8 @@ def _compile_engine() -> bytes:
         with tempfile.TemporaryDirectory() as folder:
             archive = Path(folder, "python.zip")
             archive.write_bytes(_zip(files))
-            _run("the engine's own files do not compile to WebAssembly", "build.mjs", archive, to)
+            failure = "the engine's own files do not compile to WebAssembly"
+            _run(failure, "build.mjs", archive, "compile", to)
 
     # the last has the compiler's flags
     inputs = ("include/", "runtime/", "host/", "build/", "check/mode", "wasm/toolchain")
@@ -212,6 +222,19 @@ def _compile_engine() -> bytes:
     return cache.obtain(name, compile_files).read_bytes()
 
 
+def _start_python(python: bytes, modules: Iterable[str]) -> bytes:
+    """Return Python's memory after it has started and imported modules of the zip file `python`; the cache keeps it."""
+
+    def start(to: Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            archive = Path(folder, "python.zip")
+            archive.write_bytes(python)
+            _run("Python does not start", "build.mjs", archive, "start", to, *modules)
+
+    name = f"wasm-{cache.digest(python, *modules, *_key('build.mjs', 'compiler.mjs'))[:24]}.bin"
+    return cache.obtain(name, start).read_bytes()
+
+
 def _unpack_binaryen() -> bytes:
     """Return the WebAssembly that Binaryen's JavaScript holds as a string; the cache keeps it."""
     name = f"wasm-{cache.digest(*_key('unpack.mjs'))[:24]}.wasm"
@@ -220,7 +243,7 @@ def _unpack_binaryen() -> bytes:
     return cache.obtain(name, make).read_bytes()
 
 
-def _run(failure: str, script: str, *arguments: Path) -> None:
+def _run(failure: str, script: str, *arguments: Path | str) -> None:
     """Run a script of ``js/`` in node; raise an EngineError that begins with `failure` if it fails."""
     result = subprocess.run(
         ["node", _JS / script, *arguments], capture_output=True, text=True, check=False

@@ -65,9 +65,9 @@ class LabService extends Service {
     if (!exercise && !rung) return super.prepare(given);
     const { source, refused } = await this.whole({ exercise, rung, ...given });
     if (refused) return;
-    if (rung) return void await this.compile({ ...this.shapes(rung, source)[0].compile, check: false, warn: true });
+    if (rung) return void await this.compile({ ...this.shapes(rung, source)[0].compile, check: false });
     const [cases] = await this.plan(exercise, source), asked = cases.findLast(each => each.counted);
-    if (grade) await this.compile({ ...cases[0].compile, check: true, warn: `${cases[0].compile.options}` === `${cases.at(-1).compile.options}` });
+    if (grade) await this.compile({ ...cases[0].compile, check: true });
     else await super.prepare(asked.compile);
   }
 
@@ -124,15 +124,17 @@ class LabService extends Service {
     const plan = JSON.parse(this.judging.plan(exercise, source)), cases = plan.cases ?? [], arrays = cases.map(() => []);
     const about = { messages: [], findings: [], times, memory: 0 };
     if (plan.refused) return { refused: plan.refused, ...about };
-    for (const [i, { compile }] of cases.entries()) { // a case may be compiled like the last one, of which warnings are wanted
+    for (const [i, { compile }] of cases.entries()) {
       this.progress({ part: 'compile', done: i + 1, total: cases.length });
-      const module = await this.compile({ ...compile, check: true, warn: `${compile.options}` === `${cases.at(-1).compile.options}` });
+      const module = await this.compile({ ...compile, check: true });
       about.messages = module.messages;
       times.compile = performance.now() - start;
       if (module.error) return { events: [{ mark: 'compile', text: module.said }], arrays, ...about };
       built.push(module);
     }
-    events.push({ mark: 'warnings', text: built.at(-1).warnings, filled: true });
+    const { warnings, messages } = this.warnings(built.at(-1));
+    about.messages = messages;
+    events.push({ mark: 'warnings', text: warnings, filled: true });
     for (const [i, asked] of cases.entries()) {
       this.progress({ part: 'cases', done: i + 1, total: cases.length });
       events.push({ mark: 'case', case: asked.name });
@@ -166,33 +168,33 @@ class LabService extends Service {
     const { source, refused, ...place } = await this.whole(request), times = { compile: 0, fibers: 0, launch: 0 };
     const result = { ok: false, text: refused ?? '', messages: [], findings: [], counts: [], totals: [], times };
     if (refused) return result;
-    const shapes = this.shapes(request.rung, source).slice(0, -1), [{ label }] = shapes, unset = [];
-    const begun = `${shapes[0].compile.options}`;
-    let first = begun;
+    const shapes = this.shapes(request.rung, source).slice(0, -1), [{ label }] = shapes;
+    let first = `${shapes[0].compile.options}`, begun;
     for (const [i, shape] of shapes.entries()) {
       this.progress({ part: 'shapes', done: i, total: shapes.length });
       if (first && `${shape.compile.options}` !== first) {
         this.progress({ part: 'first', done: i });
         first = '';
       }
-      const module = await this.timed(times, shape, false, `${shape.compile.options}` === begun);
-      if (!i) result.messages = module.messages;
+      const module = await this.timed(times, () => this.compile({ ...shape.compile, check: false }));
       if (module.error) return located({ ...result, messages: module.messages }, place);
-      if (!i) unset.push(...located({ messages: module.messages }, place).messages.filter(({ text }) => UNSET.test(text)));
+      begun ??= module;
       const wrong = await this.wrong(module, shape, times);
       if (!wrong) continue;
-      const { findings } = await this.sanitized(shape, times);
-      return located({ ...result, findings, text: `${wrong}${findings.length ? '' : NOTHING}` }, place);
+      const { messages } = await this.timed(times, () => this.warnings(begun)), { findings } = await this.sanitized(shape, times);
+      return located({ ...result, messages, findings, text: `${wrong}${findings.length ? '' : NOTHING}` }, place);
     }
-    const warned = unset.length ? `, but the compiler warns: line ${unset[0].line}: ${unset[0].text}` : '';
-    return located({ ...result, ok: true, text: `PASS ${label}: ${shapes.length} shapes, exact on integers, within rounding on reals; races were not looked for: lab.sanitize${warned}` }, place);
+    const { messages } = await this.timed(times, () => this.warnings(begun)); // after the first verdict, which need not wait for it
+    const unset = located({ messages }, place).messages.find(({ text }) => UNSET.test(text));
+    const warned = unset ? `, but the compiler warns: line ${unset.line}: ${unset.text}` : '';
+    return located({ ...result, messages, ok: true, text: `PASS ${label}: ${shapes.length} shapes, exact on integers, within rounding on reals; races were not looked for: lab.sanitize${warned}` }, place);
   }
 
-  /** The module for a shape; the time goes to `times`. */
-  async timed(times, { compile }, check, warn) {
-    const start = performance.now(), module = await this.compile({ ...compile, check, warn });
+  /** What work of the compiler gives; its time goes to `times`. */
+  async timed(times, work) {
+    const start = performance.now(), made = await work();
     times.compile += performance.now() - start;
-    return module;
+    return made;
   }
 
   /** Why the outputs of a kernel are wrong on a shape, or how it fails; "" if it is right. */
@@ -215,7 +217,7 @@ class LabService extends Service {
 
   /** What the sanitizer finds on a shape. */
   async sanitized(shape, times) {
-    const module = await this.timed(times, shape, true, false), { buffers, launches, constant } = shape;
+    const module = await this.timed(times, () => this.compile({ ...shape.compile, check: true })), { buffers, launches, constant } = shape;
     if (module.error) return { messages: module.messages, findings: [], records: [], fault: '' };
     const [{ write, constant: mask }] = runs(shape, shape, shape.seed);
     const job = { tools: TOOLS, buffers, runs: [{ write, variables: constant ? { [constant]: mask } : {}, launches, read: ['y'] }] };

@@ -46,19 +46,19 @@ function collect() {
 
 export class Compiler {
   /** With the engine's Python and what was compiled for it, two zip files. */
-  static of(pyodide, runLLVM, python, cache) {
+  static of(pyodide, python, cache) {
     pyodide.unpackArchive(python, 'zip', { extractDir: '/lab' });
     pyodide.FS.mkdirTree('/cache');
     if (cache) pyodide.unpackArchive(cache, 'zip', { extractDir: '/cache' });
     pyodide.FS.chmod('/cache', 0o700); // else the engine does not trust it
-    pyodide.runPython('import sys; sys.path.insert(0, "/lab")');
-    return new Compiler(pyodide, runLLVM);
+    pyodide.runPython('import sys; "/lab" in sys.path or sys.path.insert(0, "/lab")');
+    return new Compiler(pyodide);
   }
 
-  constructor(pyodide, runLLVM) {
-    Object.assign(this, { pyodide, runLLVM, known: {} });
-    pyodide.registerJsModule('hostcuda_js', { clang: (command, folder, instead) => this.clang(command, folder, instead) });
-    pyodide.pyimport('hostcuda.wasm.boot');
+  /** `runLLVM` is set later: Python starts while clang is loaded. */
+  constructor(pyodide) {
+    Object.assign(this, { pyodide, runLLVM: null, known: {} });
+    pyodide.pyimport('hostcuda.wasm.boot').connect((command, folder, instead) => this.clang(command, folder, instead));
     this.python = pyodide.pyimport('hostcuda.wasm.page');
   }
 
@@ -67,6 +67,9 @@ export class Compiler {
     const answer = JSON.parse(this.python.compile(JSON.stringify(asked)));
     return answer.error ? answer : { ...answer, wasm: this.pyodide.FS.readFile('/product.wasm') };
   }
+
+  /** What the compiler warns of in a source that compiles: `warnings`, its text, and `messages`. */
+  warn(asked) { return JSON.parse(this.python.warn(JSON.stringify(asked))); }
 
   /** The record of a launch. */
   read(text, places) { return JSON.parse(this.python.read(text, JSON.stringify(places))); }

@@ -48,13 +48,15 @@ export class Service {
     const at = name => new URL(name, this.base).href;
     const sizes = await (await fetch(at('sizes.json'))).json();
     globalThis.fetch = fetchCompressed(this.base, sizes, state => this.progress(state));
-    const zip = async name => new Uint8Array(await (await fetch(at(name))).arrayBuffer());
-    const [runLLVM, pyodide, python, cache] = await Promise.all([
-      import(at('clang/bundle.js')).then(async ({ runLLVM }) => (await runLLVM(null, {}, { fetchProgress() {} }), runLLVM)),
-      import(at('pyodide/pyodide.mjs')).then(({ loadPyodide }) => loadPyodide({ indexURL: at('pyodide/'), env: { HOME: '/home/pyodide', HOSTCUDA_CACHE_DIR: '/cache' } })),
-      zip('python.zip'), zip('cache.zip'),
-    ]);
-    this.compiler = Compiler.of(pyodide, runLLVM, python, cache);
+    const bytes = async name => new Uint8Array(await (await fetch(at(name))).arrayBuffer());
+    const python = Promise.all([
+      import(at('pyodide/pyodide.mjs')).then(({ loadPyodide }) =>
+        loadPyodide({ indexURL: at('pyodide/'), env: { HOME: '/home/pyodide', HOSTCUDA_CACHE_DIR: '/cache' }, _loadSnapshot: bytes('memory.bin') })),
+      bytes('python.zip'), bytes('cache.zip'),
+    ]).then(loaded => Compiler.of(...loaded));
+    const clang = import(at('clang/bundle.js')).then(async ({ runLLVM }) => (await runLLVM(null, {}, { fetchProgress() {} }), runLLVM));
+    const [compiler, runLLVM] = await Promise.all([python, clang]);
+    this.compiler = Object.assign(compiler, { runLLVM });
   }
 
   /** Compile, if that was not done before: what page.py answers, and the `module`. */
@@ -71,9 +73,13 @@ export class Service {
 
   async build(asked) {
     const start = performance.now(), built = this.compiler.compile(asked);
+    built.asked = asked;
     if (!built.error) Object.assign(built, { bytes: built.wasm, fibers: 0, compile: performance.now() - start, module: await WebAssembly.compile(built.wasm) });
     return built;
   }
+
+  /** The compiler's messages about a module's source, and its `warnings` as a text: a compilation of its own, for which no run waits. */
+  warnings(built) { return built.error ? built : built.warned ??= this.compiler.warn(built.asked); }
 
   /** Make the functions of modules ones that can wait. */
   async addFibers(modules) {
@@ -120,7 +126,7 @@ export class Service {
     const start = performance.now();
     const result = { ok: false, messages: [], fault: '', outputs: {}, printed: '', modes: [], times: {}, memory: 0, findings: [], counts: [], totals: [] };
     const built = await this.compile(asked({ source, options, name, include_dirs, extern_c }, check));
-    result.messages = built.messages;
+    result.messages = this.warnings(built).messages;
     result.times.compile = performance.now() - start;
     if (!built.error) {
       const buffers = {}, variables = {}, types = {}, launches = [launch].flat();
@@ -153,7 +159,7 @@ export class Service {
 
 /** What page.py is asked to compile for a request. */
 const asked = ({ source, options = [], name = 'kernel.cu', include_dirs, extern_c = false }, check) =>
-  ({ source: `#line 1 "${name}"\n${source}`, options, extern_c, include_dirs, check, warn: true });
+  ({ source: `#line 1 "${name}"\n${source}`, options, extern_c, include_dirs, check });
 
 /** An array with a content that has a name. */
 function filled(type, { type: name, length, fill }) {
