@@ -49,13 +49,15 @@ export class Service {
     const sizes = await (await fetch(at('sizes.json'))).json();
     globalThis.fetch = fetchCompressed(this.base, sizes, state => this.progress(state));
     const bytes = async name => new Uint8Array(await (await fetch(at(name))).arrayBuffer());
-    const python = Promise.all([
+    const memory = bytes('memory.bin'), python = Promise.all([
       import(at('pyodide/pyodide.mjs')).then(({ loadPyodide }) =>
-        loadPyodide({ indexURL: at('pyodide/'), env: { HOME: '/home/pyodide', HOSTCUDA_CACHE_DIR: '/cache' }, _loadSnapshot: bytes('memory.bin') })),
+        loadPyodide({ indexURL: at('pyodide/'), env: { HOME: '/home/pyodide', HOSTCUDA_CACHE_DIR: '/cache' }, _loadSnapshot: memory })),
       bytes('python.zip'), bytes('cache.zip'),
     ]).then(loaded => Compiler.of(...loaded));
     const clang = import(at('clang/bundle.js')).then(async ({ runLLVM }) => (await runLLVM(null, {}, { fetchProgress() {} }), runLLVM));
     const [compiler, runLLVM] = await Promise.all([python, clang]);
+    const { buffer } = await memory;
+    structuredClone(buffer, { transfer: [buffer] }); // Pyodide keeps the array, 31 MB: it is empty from now on
     this.compiler = Object.assign(compiler, { runLLVM });
   }
 
