@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hostcuda import source as sources
 from hostcuda import temporary
-from hostcuda.build import unit
+from hostcuda.build import options, unit
 from hostcuda.check import records
 from hostcuda.errors import CompileError
 from hostcuda.host import toolchain
@@ -39,6 +39,14 @@ class _Unit(unit.Unit):
 
     TEXT = "kernel.ll"
 
+    @classmethod
+    def of(cls, request: dict, tools: tuple[str, ...] = ()) -> _Unit:
+        """Return the unit of a request of `compile`, for the default architecture and these tools of check mode."""
+        settings = options.read(
+            request.get("options", ()), request.get("include_dirs"), arch=None
+        )
+        return cls(request["source"], settings, request.get("extern_c", True), tools=tools)
+
     @property
     def flags(self) -> list[str]:
         """The flags without the check of pointers' alignment, which changes counts: hooks see misaligned accesses."""
@@ -62,8 +70,7 @@ def compile(request: str) -> str:
     ``pointers``, whether functions are called by pointers; ``variables`` that the host can write.
     """
     request = json.loads(request)
-    settings, tools = _read_settings(request), ALL_TOOLS if request.get("check") else ()
-    kernel_unit = _Unit(**vars(unit.make_unit(*settings, tools=tools)))
+    kernel_unit = _Unit.of(request, ALL_TOOLS if request.get("check") else ())
     # for the linker, of this source
     toolchain.exported = _VARIABLE.findall(sources.code_only(request["source"]))
     answer = {
@@ -89,20 +96,8 @@ def compile(request: str) -> str:
 
 def warn(request: str) -> str:
     """Return JSON: ``warnings``, the compiler's text about the source of a request, and its ``messages``."""
-    text = sources.warnings_about(*_read_settings(json.loads(request)))
+    text = _Unit.of(json.loads(request)).warnings()
     return json.dumps({"warnings": text, "messages": _read_messages(text)})
-
-
-def _read_settings(request: dict) -> tuple:
-    """Return the arguments with which a request of `compile` makes a unit."""
-    architecture = None  # the default one
-    return (
-        request["source"],
-        request.get("options", ()),
-        not request.get("extern_c", True),
-        architecture,
-        request.get("include_dirs"),
-    )
 
 
 def _read_messages(text: str) -> list[dict]:
