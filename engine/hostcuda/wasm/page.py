@@ -42,9 +42,7 @@ class _Unit(unit.Unit):
     @classmethod
     def of(cls, request: dict, tools: tuple[str, ...] = ()) -> _Unit:
         """Return the unit of a request of `compile`, for the default architecture and these tools of check mode."""
-        settings = options.read(
-            request.get("options", ()), request.get("include_dirs"), arch=None
-        )
+        settings = options.read(request.get("options", ()), request.get("include_dirs"), arch=None)
         return cls(request["source"], settings, request.get("extern_c", True), tools=tools)
 
     @property
