@@ -48,7 +48,7 @@ def test_every_link_leads_to_a_place_in_the_folder(folder):
 
 
 def test_the_site_without_the_playground_is_small(folder):
-    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 18_000_000
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 20_000_000
 
 
 @pytest.fixture
