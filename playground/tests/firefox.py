@@ -9,8 +9,6 @@ from pathlib import Path
 
 KEYS = {"Enter": "\ue007", "Shift": "\ue008", "Control": "\ue009", "Alt": "\ue00a", "Tab": "\ue004"}
 
-LEAST = 450  # pixels: no window is narrower
-
 
 class Firefox:
     """A window without a screen.
@@ -76,9 +74,10 @@ class Firefox:
         self._ask("WebDriver:PerformActions", actions=[action])
 
     def show(self, theme: str, width: int, height: int = 900) -> None:
-        """Let pages prefer a theme, "light" or "dark", and the open one be as wide; zoom narrows it below `LEAST`."""
-        scale, number = max(1, LEAST / width), ("dark", "light").index(theme)
-        self._ask("WebDriver:SetWindowRect", width=max(LEAST, width), height=height)
+        """Let pages prefer a theme, "light" or "dark", and the open one be as wide; zoom makes up for a window that stays wider."""
+        window = self._ask("WebDriver:SetWindowRect", width=width, height=height)
+        number = ("dark", "light").index(theme)
+        scale = 60 / min(60, 60 * width // window["width"])  # Firefox rounds pixels to sixtieths
         self._ask("Marionette:SetContext", value="chrome")
         self.evaluate(f"""() => {{
             Services.prefs.setIntPref("layout.css.prefers-color-scheme.content-override", {number});
