@@ -405,7 +405,7 @@ size_t end_allocations() {
         range.cells = nullptr;
         range.beside = nullptr;
         range.step = 2;
-        range.stored = false;
+        range.stored = range.has_more = false;
         range.unchecked = false;
         if (!range.touched) return;
         for (size_t i = 0; i < range.bytes / 64 + 2; i++) unique_bytes += __builtin_popcountll(range.touched[i]);

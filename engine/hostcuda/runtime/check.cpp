@@ -166,8 +166,20 @@ void watch_leaves() { running.checked_bytes = 0; }
 
 void watch_pause(bool begins) { running.text_bytes = running.checked_bytes = begins ? 0 : running.launch->text_end - running.launch->text_begin; }
 
-void watch_phase(unsigned threads, bool has_number) {
-    order_barrier();
+void watch_phase_arrival(const void *barrier) {
+    if (running.racecheck) arrive_at_phase(barrier, running.thread);
+}
+
+void watch_phase_meeting(const void *barrier, unsigned count) {
+    if (running.racecheck) meet_at_phase(barrier, running.thread, count);
+}
+
+void watch_phase_waited(const void *barrier, unsigned thread) {
+    if (running.racecheck) acquire_from_phase(barrier, thread);
+}
+
+void watch_phase(const void *barrier, unsigned threads, bool has_number) {
+    if (running.racecheck) order_phase(barrier, has_number);
     for (unsigned warp = 0; warp < threads; warp += warp_size) has_number ? count_named_barrier() : count_barrier();
 }
 

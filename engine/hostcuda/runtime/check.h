@@ -22,6 +22,7 @@ struct Range {
     uint8_t step = 2;          // bytes of a cell
     bool keeps_words = false;  // there was too little memory for cells of one byte
     bool stored = false;       // in this launch, as racecheck has seen
+    bool has_more = false;     // accesses of one place, in Order::more_global
     bool of_host = false;      // the host of a whole program can access it
     bool unchecked = false;    // there was too little memory for these
     bool freed = false;        // by a kernel, in this launch
@@ -64,7 +65,12 @@ WATCH_FALSE(bool watch_stop(unsigned thread, unsigned live, bool barrier))   // 
 WATCH(void watch_match(unsigned warp, unsigned live))                 // match its logs, also if other lanes still run
 WATCH_FALSE(bool watch_resumes(unsigned thread))                      // after waiting for that; true: it continues
 WATCH(void watch_barrier_released())
-WATCH(void watch_phase(unsigned threads, bool has_number))            // of a barrier of some threads: as if all had met
+// A barrier of some threads: the running thread arrives and goes on; or arrives, as one of so many, and waits. A phase of it ends.
+// A thread has waited for that.
+WATCH(void watch_phase_arrival(const void *barrier))
+WATCH(void watch_phase_meeting(const void *barrier, unsigned count))
+WATCH(void watch_phase(const void *barrier, unsigned threads, bool has_number))
+WATCH(void watch_phase_waited(const void *barrier, unsigned thread))
 // These lanes of a warp have converged. Accesses until watch_met() are made for all of them, at the place in the code with
 // that return address. Only __syncwarp orders their accesses to memory; what exchanges values waits for the lanes alone.
 WATCH(void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders, bool of_matrices))

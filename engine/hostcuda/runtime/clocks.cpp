@@ -7,6 +7,10 @@
 // That fence may be anywhere between the access and the copy or product that reads: in the thread that has written, or in the one
 // that begins the copy, after a barrier. A barrier of the block makes everything known, so that clocks are only needed since the
 // last one; what is fenced has to be known from the beginning of the block on.
+//
+// A barrier of some threads (a named barrier, a tile of several warps, a stage of a pipeline) orders only those that take part:
+// each releases what it knows when it arrives, and who waits acquires, when the phase ends, what was released for this phase. A
+// phase at which all threads of the block have met is a barrier of the block.
 #ifdef HOSTCUDA_CHECK
 #include "parts.h"
 #include <algorithm>
@@ -25,6 +29,7 @@ using Times = std::vector<uint32_t>;                 // by column: the threads o
 struct Knowledge {
     Times all, fenced[2];                            // fenced: [0] in shared, [1] in global memory
     bool begun = false;                              // all blocks of the cluster have
+    uint64_t version = 0;                            // threads with the same one know the same, but for their own warps; 0: nobody else
 };
 
 struct {
@@ -42,6 +47,12 @@ struct {
     // Of a cluster: flags written by hand, by their word; and by column the accesses of which a thread has known that made a fence.
     std::unordered_map<uintptr_t, Knowledge> flags;
     Times before_fences;
+    struct OfPhase {
+        Knowledge open, ended;
+        std::vector<unsigned> waiting;               // the threads that have arrived in this phase and wait for its end
+    };
+    std::unordered_map<const void *, OfPhase> phases;   // by address of the barrier
+    uint64_t versions = 0;
 } order_of_threads;
 
 unsigned column_of(unsigned thread) {
@@ -103,42 +114,66 @@ void widen() {
     note_times();
 }
 
-// Call a function for each thread of its warp.
-template <class Visit> void visit_warp(unsigned thread, Visit visit) {
+// The columns of the threads of its warp.
+struct Columns {
+    unsigned first, count;
+};
+Columns columns_of_warp(unsigned thread) {
     unsigned first = thread / warp_size * warp_size;
-    for (unsigned lane = 0; lane < warp_size && first % block_stride + lane < running.threads; lane++) visit(lane, column_of(first + lane));
+    return {column_of(first), std::min(warp_size, running.threads - first % block_stride)};
+}
+
+// Add what a thread knows of its own warp.
+void add_warp(Times &times, unsigned thread) {
+    auto [first, count] = columns_of_warp(thread);
+    if (times.size() < first + count) times.resize(first + count);
+    for (unsigned lane = 0; lane < count; lane++)
+        times[first + lane] = std::max(times[first + lane], clocks[thread / warp_size][thread % warp_size][lane]);
 }
 
 // With what it knows of its own warp.
 Times &all_of(unsigned thread) {
     Times &times = known_to(thread).all;
-    visit_warp(thread, [&](unsigned lane, unsigned column) { raise(times, column, clocks[thread / warp_size][thread % warp_size][lane]); });
+    add_warp(times, thread);
     return times;
 }
 
-void release(Knowledge &phase, unsigned thread) {
-    join(phase.all, all_of(thread));
+// But for what a thread knows of its own warp.
+void add_others(Knowledge &phase, unsigned thread) {
+    join(phase.all, known_to(thread).all);
     if (running.blocks > 1) join(phase.all, of_block(thread).at_barrier);
     for (bool global : {false, true}) {
         join(phase.fenced[global], known_to(thread).fenced[global]);
         if (running.blocks > 1) join(phase.fenced[global], of_block(thread).fenced_at_barrier[global]);
     }
     phase.begun |= known_to(thread).begun | of_block(thread).begun;
+}
+
+void release(Knowledge &phase, unsigned thread) {
+    add_others(phase, thread);
+    add_warp(phase.all, thread);
     own_clock(thread)++;
+}
+
+// A thread learns from others of its own warp.
+void learn_of_warp(const Times &times, unsigned thread) {
+    auto [first, count] = columns_of_warp(thread);
+    for (unsigned lane = 0; lane < count; lane++) {
+        uint32_t &its = clocks[thread / warp_size][thread % warp_size][lane];
+        its = std::max(its, time_in(times, first + lane));
+    }
 }
 
 void acquire(const Knowledge &phase, unsigned thread) {
     Knowledge &known = known_to(thread);
     known.begun |= phase.begun;
+    known.version = 0;
     join(known.all, phase.all);
     for (bool global : {false, true}) {
         join(known.fenced[global], phase.fenced[global]);
         of_block(thread).fences |= !known.fenced[global].empty();
     }
-    visit_warp(thread, [&](unsigned lane, unsigned column) {
-        uint32_t &its = clocks[thread / warp_size][thread % warp_size][lane];
-        its = std::max(its, time_in(known.all, column));
-    });
+    learn_of_warp(known.all, thread);
 }
 
 }  // namespace
@@ -162,6 +197,7 @@ void begin_block_clocks() {
     memset(clocks, 0, warps * sizeof clocks[0]);
     for (unsigned warp = 0; warp < warps; warp++)
         for (unsigned lane = 0; lane < warp_size; lane++) clocks[warp][lane][lane] = 1;
+    order_of_threads.phases.clear();                 // also those of a block that was abandoned
     wide |= running.blocks > 1;
     if (wide) begin_block();
 }
@@ -176,6 +212,7 @@ void pass_barrier() {
         for (bool global : {false, true}) {
             Times &its = known_to(thread).fenced[global];
             join(block.fenced_at_barrier[global], its), its.clear();
+            known_to(thread).version = 0;
         }
     block.fences = false;
 }
@@ -188,6 +225,8 @@ void join_lanes(unsigned warp, unsigned lanes) {
         for (unsigned l = 0; l < warp_size; l++) joined[l] = std::max(joined[l], clocks[warp][lane][l]);
         if (!wide) continue;
         const Knowledge &its = known_to(warp * warp_size + lane);
+        if (its.version && its.version == known.version) continue;
+        known.version = left == lanes ? its.version : 0;
         join(known.all, its.all);
         known.begun |= its.begun;
         for (bool global : {false, true}) join(known.fenced[global], its.fenced[global]);
@@ -207,6 +246,7 @@ void fence_proxies(unsigned thread, bool shared, bool global) {
         join(known_to(thread).fenced[which], all_of(thread));
         join(known_to(thread).fenced[which], of_block(thread).at_barrier);
     }
+    known_to(thread).version = 0;
     of_block(thread).fences = true;
     own_clock(thread)++;
 }
@@ -232,6 +272,44 @@ void acquire_from(unsigned number, unsigned thread) {
     acquire(order_of_threads.ended[number], thread);
 }
 
+void arrive_at_phase(const void *barrier, unsigned thread) {
+    widen();
+    release(order_of_threads.phases[barrier].open, thread);
+}
+
+void meet_at_phase(const void *barrier, unsigned thread, unsigned count) {
+    if (count < running.threads) widen();
+    order_of_threads.phases[barrier].waiting.push_back(thread);
+    own_clock(thread)++;
+}
+
+bool end_barrier_phase(const void *barrier) {
+    auto &phase = order_of_threads.phases[barrier];
+    std::vector<unsigned> waiting;
+    waiting.swap(phase.waiting);
+    if (waiting.size() == running.threads) return false;
+    widen();
+    uint64_t added = 0;
+    for (unsigned thread : waiting) {
+        uint64_t version = known_to(thread).version;
+        if (!version || version != added) add_others(phase.open, thread), added = version;
+        own_clock(thread)--;                         // that of its arrival, since which it has done nothing
+        add_warp(phase.open.all, thread);
+        own_clock(thread)++;
+    }
+    phase.ended = std::move(phase.open);
+    phase.ended.version = ++order_of_threads.versions;
+    phase.open = {};
+    for (unsigned thread : waiting) {                // which has released all that it knows
+        known_to(thread) = phase.ended;
+        of_block(thread).fences |= !phase.ended.fenced[0].empty() || !phase.ended.fenced[1].empty();
+        learn_of_warp(phase.ended.all, thread);
+    }
+    return true;
+}
+
+void acquire_from_phase(const void *barrier, unsigned thread) { acquire(order_of_threads.phases[barrier].ended, thread); }
+
 uint32_t publish(unsigned number) {
     has_agent(number);
     uint32_t time = ++order_of_threads.published[number];
@@ -242,7 +320,10 @@ uint32_t publish(unsigned number) {
 uint32_t read_by_products(unsigned agent, unsigned first_thread) {
     widen();
     uint32_t time = ++own_clock(first_thread);
-    for (unsigned thread = first_thread; thread < first_thread + 128; thread++) raise(known_to(thread).all, column_of(agent), time);
+    for (unsigned thread = first_thread; thread < first_thread + 128; thread++) {
+        raise(known_to(thread).all, column_of(agent), time);
+        known_to(thread).version = 0;
+    }
     return time;
 }
 

@@ -149,7 +149,8 @@ inline uint32_t &own_clock(unsigned thread) { return clocks[thread / warp_size][
 // What copies that an mbarrier counts have written is known to who waits there: of each mbarrier as if a thread of its own had
 // written it, with this number and more.
 constexpr unsigned first_agent = most_threads;
-extern bool wide;                                    // an mbarrier, a bulk copy or a fence of proxies was used in the launch
+// An mbarrier, a bulk copy, a fence of proxies, or a barrier of some threads was used in the launch.
+extern bool wide;
 bool knows_of(unsigned thread, unsigned other, uint32_t clock);   // of two warps, or of a thread and an mbarrier, since the last barrier
 // Whether a fence of proxies is between that access and what the thread does now, for shared or global memory.
 bool is_fenced(unsigned thread, unsigned other, uint32_t clock, bool global);
@@ -162,6 +163,12 @@ void make_agent(unsigned number);                    // of the mbarrier with thi
 void release_to(unsigned number, unsigned thread);
 void end_phase(unsigned number);
 void acquire_from(unsigned number, unsigned thread);
+// A barrier of some threads: a thread arrives and goes on; or arrives, as one of so many, and waits. Then the phase ends. False:
+// all threads of the block have met there.
+void arrive_at_phase(const void *barrier, unsigned thread);
+void meet_at_phase(const void *barrier, unsigned thread, unsigned count);
+bool end_barrier_phase(const void *barrier);
+void acquire_from_phase(const void *barrier, unsigned thread);   // it has waited for the last phase
 uint32_t publish(unsigned number);                   // a copy is written: returns the time
 // What the products of a warpgroup have read is known to all its threads, and as if a thread of its own had read it, too.
 constexpr unsigned first_product_agent = 65536 - most_blocks * block_stride / 128, most_agents = first_product_agent - first_agent;
@@ -192,6 +199,7 @@ void order_enter(unsigned rank);                     // that block of the cluste
 void order_ended();                                  // the block of the cluster has ended
 void add_races(unsigned rank, char *dynamic_shared, char *static_end);   // shared memory of another block of the cluster
 void order_barrier();
+void order_phase(const void *barrier, bool is_named);   // of a barrier of some threads; named: of PTX, with a number
 void order_grid();                                   // all blocks have met: later accesses are after all earlier ones
 // What threads of the running block have stored to its shared memory, before the block gives way to another one.
 void keep_written(std::vector<uint16_t> &sites);

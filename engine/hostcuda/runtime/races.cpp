@@ -47,7 +47,7 @@ struct Cell {
     bool of_word = true;                             // of the first byte of a word; the cells of the others are then not up to date
     uint16_t copies = 0;                             // in the background, for which their threads have not waited
     uint16_t sources = 0;                            // bulk copies that may still read it
-    bool has_more = false;                           // reads of it, in Order::more_reads
+    bool has_more = false, has_updates = false;      // accesses in Order::more; some of them update it
 };
 
 // A copy to shared memory in the background.
@@ -63,11 +63,11 @@ struct Reads {
     struct Waited { size_t bytes; uint64_t read; };  // of a copy, and of shared memory while it was under way
 
     uint64_t bytes = 0, stage = 0, most = 0;         // all, since the last barrier, and the most between two barriers
-    uint32_t epoch = 0;                              // in which `stage` was read
+    uint32_t at = 0;                                 // stage_now() when `stage` was read
     std::vector<Waited> waited;                      // the copies for which it has waited
 
     void add(unsigned size, uint32_t now) {
-        if (epoch != now) epoch = now, stage = 0;
+        if (at != now) at = now, stage = 0;
         bytes += size;
         most = std::max(most, stage += size);
     }
@@ -86,6 +86,11 @@ struct Hidden : Touch {
     bool atomic = false;
 };
 
+// An access to shared memory that later ones hide.
+struct Earlier : Touch {
+    bool updates = false;
+};
+
 // A store of the running thread to bytes that another thread has stored.
 struct Again {
     unsigned site, thread;
@@ -98,8 +103,10 @@ struct Again {
 };
 
 struct Order {
-    // Reads of a byte by threads of more than two warps, where each may signal for itself: one of each warp. By address.
-    std::unordered_map<uintptr_t, std::vector<Touch>> more_reads;
+    // Where each thread may signal for itself, accesses of which a later one may not know, and which the last ones hide: reads, and
+    // updates, one of each warp. By address: of a byte of shared memory, or a word; of a cell of global memory.
+    std::unordered_map<uintptr_t, std::vector<Earlier>> more;
+    std::unordered_map<uintptr_t, std::vector<GlobalTouch>> more_global;
     // Shared memory, of which each block of a cluster has two parts: static, dynamic.
     unsigned parts = 2;
     uintptr_t shared_low[2 * most_blocks] = {}, shared_bytes[2 * most_blocks] = {};
@@ -133,6 +140,8 @@ struct Order {
     // blocks to its shared memory, and the threads that know that it has begun.
     unsigned running_rank = 0;
     uint32_t epochs[most_blocks] = {};
+    uint32_t phases[most_blocks] = {};               // per block of the cluster: ended phases of barriers of some of its threads
+    bool has_named = false;                          // there was a named one in this launch
     bool ended[most_blocks] = {};
     std::vector<Touch> visits[most_blocks];
     std::vector<bool> welcome[most_blocks];
@@ -164,6 +173,8 @@ unsigned rank_of_access(const Touch &touch) {
 bool is_neighbours(const Touch &touch) { return UNLIKELY(running.blocks > 1) && touch.epoch >= order.block_epoch && rank_of_access(touch) != running.rank; }
 
 void begin_epoch() { order.epoch = ++order.last_epoch; }
+// Between two barriers of the block or of some of its threads it stays the same.
+uint32_t stage_now() { return order.epoch + order.phases[running.rank]; }
 uint32_t epoch_of(unsigned rank) { return rank == running.rank ? order.epoch : order.epochs[rank]; }
 unsigned part_of(uintptr_t address) {
     unsigned own = 2 * running.rank;
@@ -186,6 +197,11 @@ Cell &split_word(unsigned part, size_t at) {
     if (first->of_word) {
         first->of_word = false;
         std::fill(first + 1, first + word_bytes, *first);
+        if (UNLIKELY(first->has_more)) {
+            uintptr_t address = order.shared_low[part] + at / word_bytes * word_bytes;
+            const std::vector<Earlier> more = order.more[address];
+            for (size_t i = 1; i < word_bytes; i++) order.more[address + i] = more;
+        }
     }
     return order.cells[part][at];
 }
@@ -201,8 +217,12 @@ bool ordered(const Touch &other, unsigned thread) {
 
 #define PUT "put a barrier that all threads of the block reach, __syncthreads()"
 #define BARRIER PUT ", "
-// A remedy with a barrier, for threads of two warps or of one.
-#define WITH_BARRIER(before, after) (one_warp ? before PUT " (within one warp __syncwarp() is enough), " after : before BARRIER after)
+#define MEET "let the thread whose access comes first arrive at a named barrier behind it (bar.arrive or bar.sync), and let the other thread " \
+             "wait at this barrier in front of its own access (bar.sync)"
+// A remedy with a barrier between the two accesses: for threads of one warp, of a kernel with named barriers, or of any other.
+#define WITH_BARRIER(before, after) (one_warp          ? before PUT " (within one warp __syncwarp() is enough), between the two accesses" after \
+                                     : order.has_named ? before MEET after                                                                    \
+                                                       : before BARRIER "between the two accesses" after)
 #define ATOMIC "an atomic operation such as atomicAdd"
 
 // What prevents a race of two threads, in one sentence.
@@ -212,12 +232,12 @@ const char *remedy_of(unsigned site, unsigned other, bool of_blocks, bool one_wa
         return of_blocks ? "if each block has elements of its own, correct the index; if not, let one block write the element, or combine the "
                            "values with " ATOMIC
                          : WITH_BARRIER("if each thread has an element of its own, correct the index; if not, let one thread write the element, "
-                                        "combine the values with " ATOMIC ", or ", "between the two accesses");
+                                        "combine the values with " ATOMIC ", or ", "");
     if (a == atomic || b == atomic)
-        return of_blocks ? "make the second access in another kernel launch, or both with atomic operations" : WITH_BARRIER("", "between the two accesses");
+        return of_blocks ? "make the second access in another kernel launch, or both with atomic operations" : WITH_BARRIER("", "");
     return of_blocks ? "make the second access in another kernel launch, which begins when this one has ended, or, if the blocks update the "
                        "element together, use " ATOMIC
-                     : WITH_BARRIER("", "between the two accesses, or, if the threads update the element together, use " ATOMIC);
+                     : WITH_BARRIER("", ", or, if the threads update the element together, use " ATOMIC);
 }
 
 // An element, for messages.
@@ -350,7 +370,10 @@ __attribute__((noinline)) void race_with_copy(unsigned site, unsigned thread, co
                   "(%u,%u,%u) has waited for the copy", b.x, b.y, b.z,
                   range ? element_of(*range, (address - range->low) / size * size, size).c_str() : "dynamic shared memory",
                   a.x, a.y, a.z, places.sites[site].operation == load ? "reads" : "writes", b.x, b.y, b.z),
-           places.sites[site].operation == load
+           order.has_named
+               ? "let the copying thread wait for its copies (__pipeline_wait_prior, cp.async.wait_group), and then arrive at a named barrier at which "
+                 "the other thread waits in front of its access"
+           : places.sites[site].operation == load
                ? "let the copying thread wait for its copies (__pipeline_wait_prior, cp.async.wait_group), and then " BARRIER "in front of the read"
                : "let the copying thread wait for its copies (__pipeline_wait_prior, cp.async.wait_group), and then " BARRIER "in front of the write");
 }
@@ -534,8 +557,14 @@ __attribute__((noinline)) void keep_hidden(unsigned part, size_t at, const Cell 
     kept.atomic = cell.atomic;
 }
 
-// Where mbarriers or clusters order threads, each may signal for itself: keep a reader of each warp of whose read the next one does
-// not know, and of two lanes where one warp reads.
+// Whether a plain access comes after updates of which the thread may know that all have been made.
+bool knows(unsigned thread, bool of_update) { return of_update && order.counted[thread] == order.epoch; }
+
+unsigned warp_of(const Touch &touch) { return touch.thread < first_agent ? touch.thread / warp_size : touch.thread; }
+template <class Each, class Is> void drop(std::vector<Each> &from, Is is) { from.erase(std::remove_if(from.begin(), from.end(), is), from.end()); }
+
+// Where mbarriers, barriers of some threads or clusters order threads, each may signal for itself: keep a reader of each warp of whose
+// read the next one does not know, and of two lanes where one warp reads.
 __attribute__((noinline)) void keep_reader(Cell &cell, uintptr_t address, const Touch &now) {
     auto is_over = [&](const Touch &read) {
         return !read.epoch || (read.epoch != order.epoch && !is_neighbours(read)) || read.thread == now.thread
@@ -546,7 +575,6 @@ __attribute__((noinline)) void keep_reader(Cell &cell, uintptr_t address, const 
             read = now;
             return;
         }
-    auto warp_of = [](const Touch &read) { return read.thread < first_agent ? read.thread / warp_size : read.thread; };
     auto of_same_warp = [&](const Touch &read) { return warp_of(read) == warp_of(now); };
     bool first_has = of_same_warp(cell.read[0]), last_has = of_same_warp(cell.read[1]);
     if (first_has || last_has) {                     // its last one
@@ -557,14 +585,50 @@ __attribute__((noinline)) void keep_reader(Cell &cell, uintptr_t address, const 
         cell.read[1] = now;
         return;
     }
-    std::vector<Touch> &more = order.more_reads[address];
-    more.erase(std::remove_if(more.begin(), more.end(), [&](const Touch &read) { return is_over(read) || of_same_warp(read); }), more.end());
-    more.push_back(now);
+    std::vector<Earlier> &more = order.more[address];
+    drop(more, [&](const Earlier &each) { return !each.updates && (is_over(each) || of_same_warp(each)); });
+    more.push_back({now});
     cell.has_more = true;
 }
 
-// Whether a plain access comes after updates of which the thread may know that all have been made.
-bool knows(unsigned thread, bool of_update) { return of_update && order.counted[thread] == order.epoch; }
+// Likewise of updates: of a byte of shared memory, by the thread, which hides that of another one.
+__attribute__((noinline)) void keep_update(Cell &cell, uintptr_t address, unsigned thread) {
+    if (ordered(cell.write, thread)) return;
+    std::vector<Earlier> &more = order.more[address];
+    drop(more, [&](const Earlier &each) { return each.updates && (ordered(each, thread) || warp_of(each) == warp_of(cell.write)); });
+    more.push_back({cell.write, true});
+    cell.has_more = cell.has_updates = true;
+}
+
+// Likewise in global memory, of which an access by the thread hides another one.
+__attribute__((noinline)) void keep_global(Range &range, uintptr_t address, const GlobalTouch &last, unsigned thread) {
+    if (ordered_in_block(last, thread)) return;
+    std::vector<GlobalTouch> &more = order.more_global[address];
+    drop(more, [&](const GlobalTouch &each) {
+        return each.epoch != order.epoch || (each.writes() == last.writes() && (ordered(each, thread) || warp_of(each) == warp_of(last)));
+    });
+    more.push_back(last);
+    range.has_more = true;
+}
+
+// The one of them that races with an access by the thread, or null.
+__attribute__((noinline)) const Touch *find_more(uintptr_t address, Operation operation, unsigned thread) {
+    auto found = order.more.find(address);
+    if (found == order.more.end()) return nullptr;
+    for (const Earlier &each : found->second)
+        if ((each.updates ? operation != atomic && !knows(thread, true) : operation != load) && !ordered(each, thread)
+            && !excused(operation, thread, each, false)) return &each;
+    return nullptr;
+}
+
+__attribute__((noinline)) const GlobalTouch *find_more_global(uintptr_t address, Operation operation, bool strong, unsigned thread) {
+    auto found = order.more_global.find(address);
+    if (found == order.more_global.end()) return nullptr;
+    for (const GlobalTouch &each : found->second)
+        if (each.epoch == order.epoch && (operation != load || each.writes()) && !(each.strong() && strong) && !knows(thread, each.atomic())
+            && !ordered_in_block(each, thread) && !excused(operation, thread, each, true)) return &each;
+    return nullptr;
+}
 
 // Keep an access by another thread of the block that the next one hides: a read before a read, an update before an update.
 __attribute__((noinline)) void keep_beside(Range &range, size_t at, const GlobalTouch &last, unsigned thread) {
@@ -633,6 +697,10 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
     const unsigned step = range.step, shift = step - 1, bits = (1 << step) - 1;
     size_t first = (address - range.low) >> shift;
     GlobalCell *cells = range.cells + first;
+    auto keep = [&](unsigned i, const GlobalTouch &last) {
+        if (UNLIKELY(wide)) keep_global(range, address + i, last, thread);
+        else keep_beside(range, first + (i >> shift), last, thread);
+    };
     for (unsigned i = 0; i < size; i += step) {
         GlobalCell &cell = cells[i >> shift];
         bool own_read = cell.read.epoch >= order.block_epoch && !is_neighbours(cell.read);
@@ -649,6 +717,7 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
                 if (beside.epoch == order.epoch && (writes || beside.writes()) && !(beside.strong() && strong)
                     && !knows(thread, beside.atomic()) && !ordered_in_block(beside, thread)) other = &beside;
             }
+            if (UNLIKELY(range.has_more) && !other) other = find_more_global(address + i, site.operation, strong, thread);
             if (other && !excused(site.operation, thread, *other, true)) {
                 if (other != &cell.write || !both_store) return race_in_global(index, thread, *other, address + i);
                 stored = cell.write, again |= bits << i;
@@ -664,16 +733,15 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
             if (!elsewhere && (writes || cell.hidden.writes()) && unordered(cell.hidden, strong)) elsewhere = &cell.hidden;
             if (elsewhere && !told) race_of_blocks(index, thread, *elsewhere, address), told = true;
             if (now.atomic() && cell.write.epoch >= order.block_epoch && !cell.write.strong()) cell.hidden = cell.write;
-            if (now.atomic() && cell.write.atomic() && cell.write.epoch == order.epoch && cell.write.thread != thread)
-                keep_beside(range, first + (i >> shift), cell.write, thread);
+            if (now.atomic() && cell.write.atomic() && cell.write.epoch == order.epoch && cell.write.thread != thread) keep(i, cell.write);
         }
         if (writes) {
+            if (UNLIKELY(range.has_more) && !now.atomic()) order.more_global.erase(address + i);   // they are before it
             cell.write = now;
         } else {
             bool keeps = UNLIKELY(stored_before) && cell.hidden.writes() && cell.hidden.epoch == order.epoch;
             if (!own_read && cell.read.epoch && !keeps) cell.hidden = cell.read;
-            if (UNLIKELY(stored_before) && cell.read.epoch == order.epoch && cell.read.thread != thread)
-                keep_beside(range, first + (i >> shift), cell.read, thread);
+            if (UNLIKELY(stored_before) && cell.read.epoch == order.epoch && cell.read.thread != thread) keep(i, cell.read);
             cell.read = now;
         }
     }
@@ -700,6 +768,18 @@ inline bool examine_read_word(unsigned index, uintptr_t address, unsigned thread
     const Touch &write = cell.write;
     if (!cell.of_word || write.epoch < order.block_epoch || (write.epoch == order.epoch && write.thread != thread)) return false;
     note_reader(cell, {order.epoch, running.racecheck ? own_clock(thread) : 0, (uint16_t)thread, (uint16_t)index});
+    return true;
+}
+
+// Likewise in a launch where each thread may signal for itself, if the thread knows of the last write.
+__attribute__((noinline)) bool examine_known_word(unsigned index, uintptr_t address, unsigned thread) {
+    if (order.parts > 2 || order.copying || order.bulk_reader) return false;
+    const unsigned part = part_of(address);
+    const size_t at = address - order.shared_low[part];
+    if (at % word_bytes || !order.hidden[part].empty()) return false;
+    Cell &cell = order.cells[part][at];
+    if (!cell.of_word || cell.has_updates || cell.write.epoch < order.block_epoch || !ordered(cell.write, thread)) return false;
+    keep_reader(cell, address, {order.epoch, running.racecheck ? own_clock(thread) : 0, (uint16_t)thread, (uint16_t)index});
     return true;
 }
 
@@ -742,7 +822,7 @@ __attribute__((noinline)) void examine_any(unsigned index, uintptr_t address, un
         return;
     }
     if (site.space != shared_space) return;
-    if (UNLIKELY(order.copying) && operation != store) order.reads[thread].add(size, order.epoch);
+    if (UNLIKELY(order.copying) && operation != store) order.reads[thread].add(size, stage_now());
     unsigned part = part_of(address);
     const size_t at = address - order.shared_low[part];
     if (UNLIKELY(order.bulk_bytes) && operation == load) {
@@ -763,7 +843,7 @@ __attribute__((noinline)) void examine_any(unsigned index, uintptr_t address, un
     GlobalTouch stored;
     uint16_t again = 0;
     Cell *cells = &order.cells[part][at];
-    const bool of_words = at % word_bytes == 0 && size % word_bytes == 0 && operation != atomic && !hidden && !wide;
+    const bool of_words = at % word_bytes == 0 && size % word_bytes == 0 && operation != atomic && !hidden;
     for (unsigned i = 0; !of_words && i < size; i++) split_word(part, at + i);
     for (unsigned i = 0, step; i < size; i += step) {
         Cell &cell = cells[i];
@@ -803,13 +883,19 @@ __attribute__((noinline)) void examine_any(unsigned index, uintptr_t address, un
                     if (read.epoch && !ordered(read, thread) && !excused(operation, thread, read, false)) found = &read;
                 };
                 for (const Touch &read : cell.read) look(read);
-                if (UNLIKELY(cell.has_more)) std::for_each(order.more_reads[address + i].begin(), order.more_reads[address + i].end(), look);
                 if (found) return race(index, thread, *found, address + i, size, "read and write");
-                if (UNLIKELY(cell.has_more)) order.more_reads.erase(address + i), cell.has_more = false;
+            }
+            if (UNLIKELY(cell.has_more) && (cell.has_updates || operation != load)) {
+                if (const Touch *found = find_more(address + i, operation, thread))
+                    return race(index, thread, *found, address + i, size,
+                                places.sites[found->site].operation == load ? "read and write" : operation == load ? "write and read" : "both write");
+                if (operation == store) order.more.erase(address + i), cell.has_more = cell.has_updates = false;   // they are before it
             }
         }
-        if (UNLIKELY(operation == atomic) && cell.write.epoch == order.epoch)
+        if (UNLIKELY(operation == atomic) && cell.write.epoch == order.epoch && !cell.copies) {   // a copy's access counts from its end
             keep_hidden(part, address + i - order.shared_low[part], cell, thread);
+            if (wide && cell.atomic) keep_update(cell, address + i, thread);
+        }
         if (operation != load) {
             cell.write = now;
             cell.atomic = operation == atomic;
@@ -828,7 +914,8 @@ void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, 
     const Site &site = places.sites[index];
     if (LIKELY(site.operation == load && !strong)) {
         if (site.space == constant_space) return;
-        if (LIKELY(site.space == shared_space && size == word_bytes) && examine_read_word(index, address, thread)) return;
+        if (LIKELY(site.space == shared_space && size == word_bytes)
+            && (examine_read_word(index, address, thread) || (UNLIKELY(wide) && examine_known_word(index, address, thread)))) return;
     }
     examine_any(index, address, size, thread, reads, strong);
 }
@@ -1108,8 +1195,7 @@ void end_product(unsigned number, unsigned warpgroup) {
         auto is_begin = [&](const Touch &read) { return read.epoch == now.epoch && read.thread == reader; };
         std::replace_if(cell.read, std::end(cell.read), is_begin, now);
         if (cell.has_more) {
-            std::vector<Touch> &more = order.more_reads[address];
-            more.erase(std::remove_if(more.begin(), more.end(), is_begin), more.end());
+            drop(order.more[address], [&](const Earlier &each) { return !each.updates && is_begin(each); });
         }
         keep_reader(cell, address, now);
     });
@@ -1169,6 +1255,12 @@ void order_barrier() {
     pass_barrier();
 }
 
+void order_phase(const void *barrier, bool is_named) {
+    if (!end_barrier_phase(barrier)) return order_barrier();
+    order.phases[running.rank]++;
+    order.has_named |= is_named;
+}
+
 void order_grid() {
     order.grid_epoch = order.last_epoch + 1;
     order.first_epoch.clear();
@@ -1212,6 +1304,7 @@ void order_block() {
             order.sent[rank].clear();
         }
     order.flags.clear();
+    order.more_global.clear();
     order.running_rank = 0;
     order.acquired = false;
     count_overlaps();
@@ -1271,7 +1364,9 @@ void begin_races(char *dynamic_shared, char *static_end) {
     order.bulk.clear();
     order.bulk_bytes = 0;
     order.tiles.clear();
-    order.more_reads.clear();
+    order.more.clear();
+    memset(order.phases, 0, sizeof order.phases);
+    order.has_named = false;
     for (auto &each : order.cells) each.clear();
     for (auto &each : order.hidden) each.clear();
     add_races(0, dynamic_shared, static_end);

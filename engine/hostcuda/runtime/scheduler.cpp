@@ -235,7 +235,11 @@ static void complete(Block &b, hostcuda::Phase &phase) {
     phase.arrived = 0;
     phase.number++;
     // Those with a number of PTX are barriers of teams, which have a counter of their own.
-    watch_phase(phase.expected, &phase >= b.phases && &phase < b.phases + hostcuda::first_tile_phase);
+    auto is_below = [&](unsigned number) { return &phase >= b.phases && &phase < b.phases + number; };
+    watch_phase(&phase, phase.expected, is_below(hostcuda::first_tile_phase));
+    if (checking && !is_below(hostcuda::block_arrival))    // who waits there has not just arrived
+        for (const Fiber *f = b.sleeping.head; f; f = f->next)
+            if (f->wait->phase == &phase) watch_phase_waited(&phase, of_cluster(b, f->thread.number));
     wake(b);
 }
 
@@ -248,6 +252,7 @@ EXPORT unsigned arrive_at(Phase &phase, unsigned count, const char *what, const 
     if (count > phase.expected - phase.arrived)
         fail("%s at %s:%d: %u threads arrive at a barrier that expects %u more", what, file, line, count, phase.expected - phase.arrived);
     phase.arrived += count;
+    watch_phase_arrival(&phase);
     if (phase.arrived == phase.expected) complete(*block, phase);
     return number;
 }
@@ -256,7 +261,10 @@ EXPORT Switch wait_for(const Phase &phase, unsigned number, const char *what, co
     Block &b = *block;
     Fiber *me = hostcuda_turn.current;
     if (UNLIKELY(*b.cancelled)) leave(b);
-    if (phase.number != number) return {&me->context, &me->context};
+    if (phase.number != number) {
+        watch_phase_waited(&phase, of_cluster(b, me->thread.number));
+        return {&me->context, &me->context};
+    }
     return sleep(b, me, phase, number, {what, file, line});
 }
 
@@ -276,6 +284,7 @@ EXPORT Switch meet_at(unsigned number, unsigned first, unsigned count, void *min
     b.phases_used = true;
     if (number < first_tile_phase) phase.expected = count;
     b.slots[me->thread.number] = mine;
+    watch_phase_meeting(&phase, count);
     if (++phase.arrived < count) return sleep(b, me, phase, phase.number, {what, file, line});
     if (combine) combine_all(combine, b.slots + first, count);
     complete(b, phase);

@@ -82,9 +82,9 @@ EXERCISE = Exercise(
             lambda attempt: "divergent barrier" in attempt.findings,
         ),
         Mistake(
-            "A stage is written while it is read, or read before it is full. The producer waits for `empty` of its "
-            "stage before it stores, from the fourth tile on. The consumers release a stage when the outputs that "
-            "begin in it are done, and no stage before.",
+            "A stage is written while it is read, or read before it is full. The producer arrives at `full` after its "
+            "last store to a stage. From the fourth tile on, it waits for `empty` of its stage before it stores. The "
+            "consumers release a stage when the outputs that begin in it are done, and no stage before.",
             lambda attempt: "race" in attempt.findings or "uninitialized" in attempt.findings,
         ),
         Mistake(
