@@ -74,7 +74,7 @@ class Firefox:
         self._ask("WebDriver:PerformActions", actions=[action])
 
     def show(self, theme: str, width: int, height: int = 900) -> None:
-        """Let pages prefer a theme, "light" or "dark", and the open one be as wide; a window may stay wider and zoom."""
+        """Let pages prefer a theme, "light" or "dark", and the open one be as wide: a wider window is zoomed."""
         window = self._ask("WebDriver:SetWindowRect", width=width, height=height)
         number = ("dark", "light").index(theme)
         scale = 60 / min(60, 60 * width // window["width"])  # Firefox rounds pixels to sixtieths
