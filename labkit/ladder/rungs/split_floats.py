@@ -7,6 +7,7 @@ from labkit.ladder import warpgroups
 from labkit.ladder.options import Option, count, or_none, warp_count
 from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, Scope, tiles
 
+ROUNDED = ("in_turn", "ahead", "one")  # the steps with one product: floats rounded to halves
 LARGEST = 16  # bytes of the kernel's `largest`, as nvcc rounds them
 
 # The 16 rows of a product are 8 / DOWN maps times DOWN rows and 2 columns of outputs; its 8 columns
@@ -170,7 +171,7 @@ RUNG = Rung(
     defines=_make_defines,
     min_capability=(8, 0),
     rounding=lambda options: Rounding(
-        FLOAT, FLOAT, operands=HALF, parts=1 if options["step"] == "one" else 2
+        FLOAT, FLOAT, operands=HALF, parts=1 if options["step"] in ROUNDED else 2
     ),
     arranged=_count_arranged_bytes,
     limit=lambda s: "" if s.K <= 7 else "its windows are 8 inputs wide, for K up to 7",
@@ -180,8 +181,16 @@ RUNG = Rung(
         "images": "A power of two per image keeps the low parts of the pixels in the range of halves.",
         "maps": "A power of two per map does the same for the weights.",
         "finite": "An image or a mask that is not finite is computed without the tensor cores.",
+        "in_turn": "Beside one: without teams, a block's jobs one after the other.",
+        "ahead": "Beside one: without teams, the next image copied while all warps multiply.",
         "warpgroups": "Products of four warps, wgmma, whose weights stay in shared memory.",
     },
     beside=("warpgroups",),
-    compared=({"tall": 4}, {"tall": 7}, {"tall": 10}, {"blocks": 264}),
+    compared=(
+        {"tall": 4},
+        {"tall": 7},
+        {"tall": 10},
+        {"blocks": 264},
+        *({"step": step, "blocks": 264} for step in ("in_turn", "one")),
+    ),
 )
