@@ -295,6 +295,34 @@ def counters_in_words():
         f"Layer 2 takes {times['a load per lane', second.name]:.2f} ms, "
         f"in place of {times['as it is', second.name]:.2f}, and of {plain_ms:.2f} in rung 03",
         f"with {4 * first.M * first.terms} bytes of weights in place of {4 * second.M * second.terms:,}",
+        "A warp waits {} cycles per instruction for it in place of {}".format(*stopped),
+        "{:.0f} % of the [issue slots](../docs/glossary.md#issue-slot) are used in place of {:.0f}".format(
+            *(count("issue_slots_pct", kernel, first) for kernel in (maps, rows))
+        ),
+        "A warp waits {:.2f} cycles for the IMC in place of {:.1f}".format(
+            *(count("stalled_imc_miss", kernel, second) for kernel in (maps, rows))
+        ),
+        f"constant cache is busy for {count('constant_cache_busy_pct', maps, second):.0f} % of the time, "
+        f"and a warp waits {count('stalled_short_scoreboard', maps, second):.0f} cycles",
+        "busy for {:.0f} % of the time in 03, and for {:.0f} % in `rows`".format(
+            *(count("l1_busy_pct", kernel, second) for kernel in (3, rows))
+        ),
+        f"busy for {count('constant_cache_busy_pct', 3, second):.0f} % of the time in 03. In `rows` it is idle",
+        f"waits {count('stalled_imc_miss', rows, second):.1f} cycles per instruction for it, and a warp of 03 never",
+    )
+    assert count("stalled_imc_miss", 3, second) == 0
+    of_gemm = {
+        name: count(name, 5, first, kernel="gemm")
+        for name in ("shared_load_instructions", "shared_load_wavefronts", "l1_wavefronts")
+    }
+    per_product = 32 / count("thread_ffma_instructions", 5, first, kernel="gemm")
+    loads, taken, wavefronts = (number * per_product for number in of_gemm.values())
+    best = labkit.recorded("H200").op_ms([labkit.variant(4, step="weights"), 5])
+    assert (best.iloc[0] < best.iloc[1]).all()
+    yield (
+        "05_unroll_gemm",
+        f"{loads:.2f} loads per product, and these take {taken:.2f} of the {wavefronts:.2f} wavefronts",
+        "`weights` takes {:.2f} and {:.2f} ms".format(*best.iloc[0, :2]),
     )
     yield (
         "02_constant",
@@ -314,8 +342,10 @@ def counters_in_words():
     ]
     library, *_, ours = ms[first.name]
     assert 10.5 < library / ours < 11
+    four_maps = swept[swept["maps"] == 4].groupby("rows")["x_reference"].min()
     yield (
         "07_tuning",
+        f"In four maps 17 lose: {format_digits(four_maps[17])}, and 14 take {format_digits(four_maps[14])}",
         f"cuDNN takes {library:.2f} ms, almost 11 times the {ours:.3f}",
         "In one map, 1, 2 and 4 rows take {} and {} times the reference time".format(
             ", ".join(format_digits(steep[rows]) for rows in (1, 2)), format_digits(steep[4])
