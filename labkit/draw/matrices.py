@@ -1,6 +1,6 @@
 """Illustrations of index arithmetic: windows become columns, the index back, what a thread or a lane holds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -352,7 +352,7 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
         # (columns 8 h to 8 h + 7 of a), for the outputs of column w (rows 8 w to 8 w + 7 of a).
         h, w = divmod(i, 2)
         x, y = x0 + w * (WIDE * small + 50), top + h * (WIDE * small + 48)
-        page.caption(x, y - 6, name, f"row {h}, column {w}")
+        page.caption(x, y - 6, name, f"{h} down, {w} right")
         draw_weights(x, y, where[8 * w + h].reshape(high, WIDE), small)
         x, y = x1 + h * (WIDE * cell + 12), top + w * (WIDE * cell + 12)
         page.caption(x, y + (WIDE * cell + 18 if w else -6), f"a[{i}]", f"row {h}")
@@ -413,7 +413,19 @@ def stack(page: Page, down: int = 2, tall: int = 4) -> None:
         page.small(x, top - 10, "lane of each word")
         page.small(x + 5 * broad, top - 10, f"k-step, in window 0{f' to {tall - 1}' * (tall > 1)}")
         page.small(x - 10, top + 12, "\n".join(f"row {row}" for row in range(rows)), ha="right")
-        _draw_numbers(page, x, top, numbers[channel], marked[channel], broad, cell)
+        shared = marked[channel]
+        _draw_numbers(
+            page, x, top, numbers[channel, :, :4], shared[:, :4], broad, cell, [style.HAIR]
+        )
+        blues = [style.TINT, style.PALE]  # of neighbouring k-steps
+        _draw_numbers(
+            page, x + 5 * broad, top, numbers[channel, :, 5:], shared[:, 5:], broad, cell, blues
+        )
+        if down == 2:
+            for i, row in enumerate(np.flatnonzero(shared.all(axis=1))):
+                page.small(
+                    x + 4.5 * broad, top + row * cell + 12, f"b[{i}]", style.INK, ha="center"
+                )
     page.alt = (
         f"Rows of an image, each of four words, for lanes 0 to 3. Window 0 has rows 0 to {high - 1}; a further "
         f"one begins {count(down, 'row')} below the one before. Two rows make a k-step. {message}."
@@ -460,18 +472,27 @@ def lanes(page: Page, matrices: Mapping[str, np.ndarray], lane: int = 5) -> None
     )
 
 
+# In the fragment of a tensor core, four lanes share a row: a colour for each.
+_FOUR_LANES = (style.TINT, style.PALE, style.WARM, style.HAIR)
+
+
 def _draw_numbers(
-    page: Page, x: float, y: float, numbers: np.ndarray, marked: np.ndarray, w: float, h: float
+    page: Page,
+    x: float,
+    y: float,
+    numbers: np.ndarray,
+    marked: np.ndarray,
+    w: float,
+    h: float,
+    faces: Sequence[str] = _FOUR_LANES,
 ) -> None:
-    """Draw a matrix of integers in cells of w × h, orange where `marked` is True; negative ones leave a cell empty."""
+    """Draw a matrix of integers in cells of w × h, orange where `marked` is True; negative ones leave a cell empty.
+
+    The other cells take their colour from `faces`, by the number modulo how many these are.
+    """
     for (i, j), number in np.ndenumerate(numbers):
         if number >= 0:
-            # In the fragment of a tensor core, four lanes share a row: a colour for each.
-            face = (
-                style.ORANGE
-                if marked[i, j]
-                else (style.TINT, style.PALE, style.WARM, style.HAIR)[number % 4]
-            )
+            face = style.ORANGE if marked[i, j] else faces[number % len(faces)]
             page.rect(x + j * w, y + i * h, w, h, face, style.PAPER, 1)
             page.small(
                 x + (j + 0.5) * w, y + (i + 0.5) * h + 4, str(number), style.INK, ha="center"

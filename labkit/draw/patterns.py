@@ -299,7 +299,8 @@ def bits(page: Page, exponents: Sequence[int] = (14, 0, -8, -14, -20), scale: in
         "a square per bit, at its power of two"
         + f"   ·   each number times {_write_power(scale)}" * bool(scale),
     )
-    page.legend(left, 66, {"high part": style.BLUE, "low part": style.SKY, "lost": style.WARM})
+    low_part = "low part: at most 11 bits and the sign"
+    page.legend(left, 66, {"high part": style.BLUE, low_part: style.SKY, "lost": style.WARM})
     first, last = max(*powers, _LAST_HALF + 2), min(*powers, 0) - 24
     wide = (right - left) / (first - last)
     for row, (power, exponent, counts) in enumerate(zip(powers, exponents, parts, strict=True)):
