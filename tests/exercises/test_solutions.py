@@ -12,13 +12,21 @@ import labkit as lab
 from hostcuda.compiler import SourceModule
 from hostcuda.gpu.nsight import COUNTED
 from labkit import LENET72, LENET86, Layer, solution, variant
+from labkit.base.paths import PACKAGE
 from labkit.exercises.exercise import exercises
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.measure.pipeline import schedule, span_ms
 from labkit.measure.rounding import rounding_errors
+from labkit.notebooks import execute
 from labkit.page.listing import Listing
 
 pytestmark = pytest.mark.thorough("solutions beyond their goals")
+
+
+def read_notebook(name):
+    """Return the text of a page of the ladder."""
+    cells = execute.read(PACKAGE.parent / "notebooks" / f"{name}.ipynb").nb.cells
+    return "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
 
 
 def around(solution, most):
@@ -217,6 +225,46 @@ def test_10a_costs_nothing_on_other_layers(layer):
     assert counts.value("shared_store_wavefronts", apart.label) <= counts.value(
         "shared_store_wavefronts", rung.label
     )
+
+
+def test_what_page_10_says_is_left_of_10a():
+    """Stores, wavefronts and conflicts of the layer that is graded; where the conflicts are."""
+    layer, own = Layer("one channel of layer 2", C=1, H=40, W=40, M=12, K=7), solution("10a")
+    counts = profile(own, layer)
+    stores, wavefronts, conflicts = (
+        counts.value(f"shared_store_{what}", own.label)
+        for what in ("instructions", "wavefronts", "conflicts")
+    )
+    text = read_notebook("10_speed_of_light")
+    assert f"{wavefronts:.0f} wavefronts for {stores:.0f} stores" in text
+    assert f"{wavefronts - stores - conflicts:.0f} of the {wavefronts - stores:.0f} more" in text
+    assert f"{conflicts:.0f} are conflicts: two of seven" in text
+    across, stacks = 18, 54
+    eights = [range(first, min(first + 8, stacks)) for first in range(0, stacks, 8)]
+    assert len(eights) == 7
+    assert sum(eight[0] // across != eight[-1] // across for eight in eights) == 2
+
+
+def test_the_float_that_page_11_splits_has_these_parts():
+    """The digits on the page, and the rates with which it explains 11a."""
+    text = read_notebook("11_split_floats")
+    value, high, low = (
+        sign * int(digits.replace(".", ""), 2) / 2.0 ** (len(digits) - 2)
+        for sign, digits in (
+            (-1 if minus else 1, digits)
+            for minus, digits in re.findall(r"(?:float|high|low) +(-?)([01]\.[01]+)", text)
+        )
+    )
+    assert float(np.float32(value)) == value
+    assert value < high == float(np.float16(value))
+    assert value - high != low == float(np.float16(value - high))
+    rates = lab.recorded("H200").ceilings
+    said = re.search(r"reaches (\d+) TFLOP/s in TF32, and (\d+) in half", text)
+    assert [int(rate) for rate in said.groups()] == [
+        round(rates[f"{of}_gemm"] / 1e12) for of in ("tf32", "float16")
+    ]
+    bf16, tf32 = solution("11a")
+    assert (bf16, tf32) == (6, 3)
 
 
 BATCH = 10_000

@@ -1,6 +1,6 @@
-// 10b one barrier: while one round of maps is copied, the next one gathers in another buffer.
+// 10b one barrier: while the maps of one pass are copied, those of the next gather in another buffer.
 //
-// Two buffers are used alternately. A thread that stores to one has passed the barrier of the round before,
+// Two buffers are used alternately. A thread that stores to one has passed the barrier of the pass before,
 // which each thread reached after copying its part of this buffer. Between two images there are barriers in
 // any case. Two buffers need twice the shared memory: where 48 KB are not enough, nothing changes.
 
@@ -10,15 +10,15 @@ constexpr int C = FIXED_C, M = FIXED_M, H = FIXED_H, W = FIXED_W, K = FIXED_K, H
 constexpr int STEPS = (K + 2) / 2;                          // pairs of rows in a window: K + 1 rows or more
 constexpr int ACROSS = (Wo + 3) / 4 * 2;                    // squares side by side in a map, an even number
 constexpr int STRIPS = (Ho + 2 * PAIRS - 1) / (2 * PAIRS);  // a strip is PAIRS squares high
-constexpr int COLUMNS = STRIPS * ACROSS;                    // of the products
+constexpr int COLUMNS = STRIPS * ACROSS;                    // of b: one per stack
 constexpr int PITCH = W + W % 2, ROWS = 2 * (STRIPS * PAIRS + STEPS - 1);    // of a channel in shared memory
 constexpr int MAPS = 4 * GROUPS, THREADS = 32 * WARPS;
 static_assert(1 <= K && K <= 7 && 1 <= WARPS && WARPS <= 32 && 1 <= PAIRS && 1 <= GROUPS);
 constexpr int ROOM = WARPS <= 8 ? 4 : 1;                    // blocks that a multiprocessor has room for
 constexpr bool GATHER = Wo % 4 != 0;                        // else a lane's outputs are 8 aligned bytes
 
-// Row r < 8 of a product is the output in map r / 2, row r % 2 and column 0 of the square; row r + 8 is the
-// output beside it, in column 1. The mask of an output moves down by its row and to the right by its column.
+// Row r < 8 of `a` is output A (r even) or C (r odd) of a square in map r / 2; row r + 8 is the output to
+// its right, B or D. For C and D the mask lies a row lower in the window, for B and D an input further right.
 extern "C" __global__
 void arrange(const half *x, const half *__restrict__ k, uint4 *__restrict__ a, int, int, int, int, int, int)
 {
@@ -29,12 +29,12 @@ void arrange(const half *x, const half *__restrict__ k, uint4 *__restrict__ a, i
         return inside ? unsigned(__half_as_ushort(k[((m * C + c) * K + p) * K + q])) : 0;
     };
     auto pair = [&](int p, int q) { return weight(p, q) | weight(p, q + 1) << 16; };
-    const int p = 2 * step - below, q = lane % 4 * 2;       // the lane's terms: columns q and q + 1
+    const int p = 2 * step - below, q = lane % 4 * 2;       // the lane's word: weights q and q + 1 of row p
     a[((blockIdx.y * C + c) * STEPS + step) * 32 + lane] =
         make_uint4(pair(p, q), pair(p, q - 1), pair(p + 1, q), pair(p + 1, q - 1));
 }
 
-// Copy an image to shared memory, where each row begins with a word. All threads make equally many rounds.
+// Copy an image to shared memory, where each row begins with a word. Threads make equally many iterations.
 __device__ inline void fetch(half *image, const half *__restrict__ x, int thread)
 {
     using Piece = Widest<W % 2 ? 1 : H * W>;                // odd rows move by half a word, even ones do not
@@ -59,8 +59,8 @@ __device__ inline void load(uint4 (&weights)[GROUPS][STEPS], const uint4 *mask)
             weights[g][step] = mask[(g * C * STEPS + step) * 32];
 }
 
-// The products of eight columns. The lane's terms are those of one, whose window begins at `window`. Two rows
-// of inputs are step 0 of a square, step 1 of the square above it, and so on.
+// Multiply eight stacks. The lane's words are those of one, which begins at `window`. Two rows of inputs are
+// k-step 0 of a window, k-step 1 of the window above it, and so on.
 __device__ inline void multiply(float (&sum)[GROUPS][PAIRS][4], uint4 (&weights)[GROUPS][STEPS],
                                 const uint4 *mask, const unsigned *window)
 {
@@ -94,7 +94,7 @@ __device__ inline void store_four(half *at, const float (&d)[4], int w, bool ins
             *(Piece *)&at[i] = four >> 16 * i;
 }
 
-// Store the lane's sums, which are of `column` and the next; only `count` of the maps exist.
+// Store the lane's sums, of stacks `column` and `column` + 1; only `count` of the maps exist.
 __device__ inline void store(half *maps, const float (&sum)[GROUPS][PAIRS][4], int column, int count)
 {
     const int lane = threadIdx.x, w = column % ACROSS * 2, h0 = column / ACROSS * PAIRS * 2 + lane / 4 % 2;
@@ -150,7 +150,7 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
             if (C == 1 && (M > MAPS || b == blockIdx.x))    // else they are in the registers already
                 load(weights, mask);
             for (int first = 8 * threadIdx.y; first < COLUMNS; first += 8 * WARPS) {
-                const int column = min(first + lane / 4, COLUMNS - 1);    // of the lane's terms
+                const int column = min(first + lane / 4, COLUMNS - 1);    // the lane's stack
                 float sum[GROUPS][PAIRS][4] = {};
                 const unsigned *window = image + column / ACROSS * PAIRS * PITCH + column % ACROSS + lane % 4;
                 multiply(sum, weights, mask, window);

@@ -1,4 +1,4 @@
-"""Exercise 10b: one barrier per round."""
+"""Exercise 10b: one barrier per pass."""
 
 from labkit.exercises import Exercise, InPlaceOf, Mistake, counted
 from labkit.spec.layers import Layer
@@ -8,14 +8,14 @@ _NAME = "one channel of layer 2"
 _PART = {_NAME: Layer(_NAME, C=1, H=40, W=40, M=12, K=7)}
 
 EXERCISE = Exercise(
-    title="One barrier per round",
+    title="One barrier per pass",
     subject=InPlaceOf(
         "speed_of_light",
         "b",
         _PART,
         (
-            (Layer("two rounds", C=2, H=8, W=13, M=5, K=4), 3),
-            (Layer("three rounds", C=1, H=20, W=21, M=12, K=4), 3),
+            (Layer("two passes", C=2, H=8, W=13, M=5, K=4), 3),
+            (Layer("three passes", C=1, H=20, W=21, M=12, K=4), 3),
         ),
         {"blocks": 1},
     ),
@@ -34,7 +34,7 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
-            "m0 goes up by MAPS, a multiple of four: m0 % 2 is always 0. The number of the round is m0 / MAPS.",
+            "m0 goes up by MAPS, a multiple of four: m0 % 2 is always 0. The number of the pass is m0 / MAPS.",
             lambda attempt: "race" in attempt.findings and "[m0 % 2]" in attempt.source,
         ),
         Mistake(
