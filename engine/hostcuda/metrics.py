@@ -91,7 +91,7 @@ COUNTERS = (
     Counter("barriers", "lab__barriers.sum", "", "", "barriers"),
     # Without the phases of barriers in shared memory, which have arrivals of their own.
     Counter("block_barriers", "lab__barriers_of_blocks.sum", "", "", "block_barriers"),
-    # With a number of PTX, as `bar.sync 1, 64`: of warps, at each phase that ends.
+    # With a number of PTX, as `bar.sync 1, 64`: of warps, at each arrival, also if nobody waits.
     Counter("named_barriers", "lab__barriers_with_a_number.sum", "", "", "named_barriers"),
     # Requests of variables whose address is taken: the CPU engine cannot count other local
     # requests.

@@ -180,8 +180,10 @@ void watch_phase_waited(const void *barrier, unsigned thread) {
 
 void watch_phase(const void *barrier, unsigned threads, bool has_number) {
     if (running.racecheck) order_phase(barrier, has_number);
-    for (unsigned warp = 0; warp < threads; warp += warp_size) has_number ? count_named_barrier() : count_barrier();
+    for (unsigned warp = 0; !has_number && warp < threads; warp += warp_size) count_barrier();
 }
+
+void watch_named_arrival() { count_named_arrival(); }
 
 void watch_mbarrier_made(unsigned number, const char *what, const char *file, int line) {
     if (!running.racecheck) return;

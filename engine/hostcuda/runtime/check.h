@@ -70,6 +70,7 @@ WATCH(void watch_barrier_released())
 WATCH(void watch_phase_arrival(const void *barrier))
 WATCH(void watch_phase_meeting(const void *barrier, unsigned count))
 WATCH(void watch_phase(const void *barrier, unsigned threads, bool has_number))
+WATCH(void watch_named_arrival())                                     // the thread arrives at a barrier with a number of PTX
 WATCH(void watch_phase_waited(const void *barrier, unsigned thread))
 // These lanes of a warp have converged. Accesses until watch_met() are made for all of them, at the place in the code with
 // that return address. Only __syncwarp orders their accesses to memory; what exchanges values waits for the lanes alone.

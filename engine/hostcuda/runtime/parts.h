@@ -318,7 +318,7 @@ void add_record(const std::string &text);            // a line of JSON that Pyth
 void add_unchecked(const std::string &sentence);
 void count_barrier();                                // a warp's, of the block, and those with a number of PTX
 void count_block_barrier();                          // of __syncthreads() and the like: of the whole block, for a warp
-void count_named_barrier();
+void count_named_arrival();
 void count_matrices();                               // a warp's operation on matrices
 void count_exchange();                               // a warp's shuffle, vote, match or reduction
 void count_counter();                                // an atomic operation on an allocation of one value has returned it

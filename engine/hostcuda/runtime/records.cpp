@@ -16,7 +16,7 @@ struct Note {                                        // what is legal, and may b
 };
 
 struct Records {
-    uint64_t launches = 0, blocks = 0, barriers = 0, block_barriers = 0, named_barriers = 0, matrices = 0, exchanges = 0, largest_result = 0, counter_results = 0, copied_bytes = 0, overlapped_bytes = 0, bytes_ahead = 0;
+    uint64_t launches = 0, blocks = 0, barriers = 0, block_barriers = 0, named_arrivals = 0, matrices = 0, exchanges = 0, largest_result = 0, counter_results = 0, copied_bytes = 0, overlapped_bytes = 0, bytes_ahead = 0;
     std::vector<Finding> findings;
     std::vector<Note> notes;
     std::vector<uint32_t> cancelled_at;              // the place and its callers
@@ -171,7 +171,7 @@ void add_unchecked(const std::string &sentence) { records.unchecked.push_back(se
 void count_barrier() { records.barriers++; }
 void count_block_barrier() { records.barriers++, records.block_barriers++; }
 
-void count_named_barrier() { records.named_barriers++; }
+void count_named_arrival() { records.named_arrivals++; }
 
 void count_matrices() { records.matrices++; }
 
@@ -196,7 +196,7 @@ void begin_record() {
     records.notes.clear();
     records.cancelled_at.clear();
     records.unchecked.clear();
-    records.blocks = records.barriers = records.block_barriers = records.named_barriers = records.matrices = records.exchanges = records.largest_result = 0;
+    records.blocks = records.barriers = records.block_barriers = records.named_arrivals = records.matrices = records.exchanges = records.largest_result = 0;
     records.counter_results = records.copied_bytes = records.overlapped_bytes = records.bytes_ahead = 0;
 }
 
@@ -209,7 +209,7 @@ void end_record(bool whole, const std::string &error, size_t unique_bytes) {
                               "\"unique_bytes\":%zu,\"busiest_warp\":%zu,\"two_way_warps\":%zu",
                               (size_t)records.launches++, quoted(launch.kernel).c_str(), quoted(running.module->path).c_str(),
                               bracketed(launch.grid).c_str(), bracketed(launch.block).c_str(), launch.dynamic_shared, (size_t)blocks,
-                              (size_t)records.blocks, whole ? "true" : "false", (size_t)records.barriers, (size_t)records.block_barriers, (size_t)records.named_barriers, (size_t)records.matrices, (size_t)records.exchanges,
+                              (size_t)records.blocks, whole ? "true" : "false", (size_t)records.barriers, (size_t)records.block_barriers, (size_t)(records.named_arrivals + warp_size - 1) / warp_size, (size_t)records.matrices, (size_t)records.exchanges,
                               (size_t)records.largest_result, (size_t)records.counter_results, unique_bytes, (size_t)busiest_warp(), (size_t)two_way_warps());
     if (running.racecheck)                           // else not known
         text += format(",\"copied_bytes\":%zu,\"overlapped_bytes\":%zu,\"bytes_ahead\":%zu", (size_t)records.copied_bytes,

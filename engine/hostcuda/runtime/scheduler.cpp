@@ -273,6 +273,7 @@ EXPORT const Phase &block_phase(unsigned number) { return block->phases[number];
 EXPORT unsigned arrive_at_number(unsigned number, unsigned expected, const char *what, const char *file, int line) {
     block->phases_used = true;
     block->phases[number].expected = expected;
+    if (number < first_tile_phase) watch_named_arrival();
     return arrive_at(block->phases[number], 1, what, file, line);
 }
 
@@ -282,7 +283,10 @@ EXPORT Switch meet_at(unsigned number, unsigned first, unsigned count, void *min
     Fiber *me = hostcuda_turn.current;
     Phase &phase = b.phases[number];
     b.phases_used = true;
-    if (number < first_tile_phase) phase.expected = count;
+    if (number < first_tile_phase) {
+        phase.expected = count;
+        watch_named_arrival();
+    }
     b.slots[me->thread.number] = mine;
     watch_phase_meeting(&phase, count);
     if (++phase.arrived < count) return sleep(b, me, phase, phase.number, {what, file, line});

@@ -27,6 +27,7 @@ for name, *arguments in (("padded", x, y, np.int32(49)), ("unequal", x, y, np.in
     module.get_function(name)(*arguments, block=(32, 1, 1))
 module.get_function("phases")(y, block=(64, 1, 1))
 module.get_function("roles")(y, block=(96, 1, 1), grid=(2, 1))
+module.get_function("left_half_full")(block=(96, 1, 1), grid=(2, 1))
 cuda.Context.synchronize()
 z = cuda.from_device(y, 64, np.float32)
 print(json.dumps({r.kernel: r.counts for r in checking.launches()}))
@@ -83,6 +84,11 @@ def test_in_shared_memory_there_are_no_reductions(counts):
 def test_a_barrier_of_cuda_barrier_counts_once_per_warp(counts):
     assert counts["phases"]["lab__barriers.sum"] == 2 + 2 * 2
     assert counts["phases"]["lab__barriers_of_blocks.sum"] == 2
+
+
+def test_an_arrival_at_a_named_barrier_counts_also_if_nobody_waits(counts):
+    named = {counter.name: counts["left_half_full"].get(counter.metric) for counter in COUNTERS}
+    assert (named["named_barriers"], named["barriers"]) == (2 * 3, 0)
 
 
 def test_lines_exchanges_and_what_atomics_return(counts):

@@ -108,4 +108,11 @@ __global__ void roles(int *y) {
     __syncthreads();
     if (i >= 32) y[i] = tile[(i ^ 1) % 64];
 }
+// Two warps meet at barrier 1; the third arrives at barrier 2, where nobody waits.
+__global__ void left_half_full() {
+    const unsigned warp = threadIdx.x / 32;
+    if (warp == 0) asm volatile("bar.sync 1, 64;" ::: "memory");
+    if (warp == 1) asm volatile("bar.arrive 1, 64;" ::: "memory");
+    if (warp == 2) asm volatile("bar.arrive 2, 64;" ::: "memory");
+}
 }

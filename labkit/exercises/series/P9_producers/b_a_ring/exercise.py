@@ -92,6 +92,15 @@ EXERCISE = Exercise(
             lambda attempt: attempt.count("global_load_requests", _ON) > _N / 32,
         ),
         Mistake(
+            "A warp arrives at a barrier where the others no longer come: the barrier is left half full. The last "
+            "three tiles are not replaced. So nobody waits for their `empty`, and the consumers need not arrive there.",
+            # each barrier that is complete has four warps
+            lambda attempt: (
+                attempt.count("barriers", _ON) == 0
+                and attempt.count("named_barriers", _ON) % _WARPS != 0
+            ),
+        ),
+        Mistake(
             "It works, but more often than for seven tiles a warp comes to `empty`. The first three tiles find their "
             "stages empty. A ring of three stages needs the wait and the release only for a tile that takes the place "
             "of another.",
