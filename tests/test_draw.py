@@ -532,7 +532,7 @@ CASES = [
         2,
         {"in step": (3, "bar.sync"), "ahead": (3, "bar.arrive")},
         title="6 tiles: 17, 15 units of time",
-        words=["in step", "3 stages, bar.arrive at full: 15"],
+        words=["in step", "3 stages, bar.arrive at full: 15", "units of time", "0", "16"],
         alt=["ahead: tile 0 is loaded from 0 to 1 and read from 1 to 3"],
     ),
     # times

@@ -282,6 +282,17 @@ def test_a_gantt_chart_begins_at_zero_wherever_the_timeline_does(compose):  # no
     assert compose(draw.gantt, late).alt == compose(draw.gantt, planned()).alt
 
 
+def test_a_convolution_has_one_color_in_both_bars_of_the_network(compose):  # noqa: F811
+    """The bars are 22 pixels high. In the second one copies come before the convolutions."""
+    page = compose(draw.network, LENET86, times={"copies": 1.0, "conv1": 1.0, "conv2": 1.0})
+    bars = [part for part in page.fig.findobj(Rectangle) if part.get_height() == 22]
+    conv1, conv2, rest = style.BLUE, style.STEEL, style.FAINT
+    assert [to_hex(part.get_facecolor()) for part in bars] == [
+        *(conv1, conv2, rest),
+        *(rest, conv1, conv2),
+    ]
+
+
 def test_every_kernel_can_be_seen_however_short(render):  # noqa: F811
     page = render(draw.gantt, planned(pinned=False, kernel_ms=0.01))
     pixels = image.imread(page.file)[160:, :, :3]  # below the legend

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from matplotlib.ticker import MaxNLocator
+
 from hostcuda.limits import WARP
 from labkit.base.errors import LabError
 from labkit.draw import style
@@ -204,7 +206,7 @@ def ring(
     }
     ends = {name: tiles[-1].done for name, tiles in panels.items()}
     page.open(
-        64 + 118 * len(rings) + 16,
+        64 + 118 * len(rings) + 34,
         f"{count(len(load), 'tile')}: "
         + ", ".join(f"{end:g}" for end in ends.values())
         + " units of time",
@@ -212,6 +214,13 @@ def ring(
     )
     left, high = 100, 28
     scale = (page.width - left - 16) / max(ends.values())
+    bottom = 64 + 118 * len(rings) - 6
+    ticks = MaxNLocator(12, integer=True).tick_values(0, max(ends.values()))
+    for tick in ticks[ticks <= max(ends.values())]:
+        x = left + tick * scale
+        page.line([x, x], [64 + 20, bottom], style.HAIR, 0.8)
+        page.small(x, bottom + 16, f"{tick:g}", ha="center")
+    page.small(12, bottom + 16, "units of time")
     for row, (name, tiles) in enumerate(panels.items()):
         top = 64 + 118 * row
         stages, at_full = rings[name]

@@ -149,9 +149,11 @@ def _draw_shares(page: Page, y: float, what: str, parts: Mapping[str, float], am
     page.small(left, y + 2, what, style.INK, weight="bold")
     page.small(left + wide(what + "  ", SMALL, "bold"), y + 2, amount)
     x = left
-    for i, (part, value) in enumerate(parts.items()):
+    for part, value in parts.items():
         w = (right - left) * value / total
-        face = (style.BLUE, style.STEEL)[i % 2] if part.startswith("conv") else style.FAINT
+        face = style.FAINT
+        if part.startswith("conv"):  # the same colour in both bars, whatever stands before it
+            face = style.STEEL if part[-1] in "02468" else style.BLUE
         page.rect(x, y + 10, max(w, 1), 22, face, style.PAPER, 1)
         page.small(
             x + w / 2, y + 25.5, "" if part in behind else names[part], ink_on(face), ha="center"
