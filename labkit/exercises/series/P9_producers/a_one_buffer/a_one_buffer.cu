@@ -4,6 +4,7 @@
 // numbers. The warp threadIdx.y == 0 is the producer, the other three are the consumers.
 
 // Wait until so many threads of the block have arrived at this barrier: a number from 1 to 15.
+// "memory": the compiler moves no load and no store across it.
 __device__ void wait(int number, int threads)
 {
     asm volatile("bar.sync %0, %1;" :: "r"(number), "r"(threads) : "memory");
