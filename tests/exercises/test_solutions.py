@@ -36,8 +36,8 @@ def around(solution, most):
 
 # Which answers are tried, and which of them meet all goals: without the lesson, somebody would have to guess these.
 ANSWERS = {
-    "13a half": lambda half, float: ([(n, float) for n in around(half, 1000)], [(half, float)]),
-    "13a float": lambda half, float: ([(half, n) for n in around(float, 1000)], [(half, float)]),
+    "13a half": lambda half, float: ([(n, float) for n in range(8, 1001, 8)], [(half, float)]),
+    "13a float": lambda half, float: ([(half, n) for n in range(8, 1001, 8)], [(half, float)]),
     # one wave of blocks, or two
     "13b": lambda one: (
         [(n,) for n in around(one, 10_000)],

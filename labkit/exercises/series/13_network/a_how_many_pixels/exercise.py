@@ -5,11 +5,13 @@ Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` sa
 
 import math
 
+from labkit.base.errors import LabError
 from labkit.exercises import Exercise, Goal, Mistake, Numbers, counted, whole_number
 from labkit.records.recorded import recorded
 from labkit.spec.devices import device
 
-_IMAGES = 10_000
+# Sides are multiples of 8. To the pixel, the third digit of a time would decide.
+_IMAGES, _STEP = 10_000, 8
 _TYPES = {"half": "float16", "float": "float32"}
 
 
@@ -27,44 +29,50 @@ def _read_kernel_ms(dtype: str) -> float:
 
 
 def _count_answer(half: object, float: object) -> dict[str, dict[str, float]]:
-    """Return for each precision the reader's side, and the link's time over the kernel's, also one pixel longer."""
+    """Return for each precision the reader's side, and the link's time over the kernel's, also for the next side.
+
+    LabError if a side is no multiple of 8.
+    """
     counts = {}
     for (name, dtype), value in zip(_TYPES.items(), (half, float), strict=True):
-        side, kernel_ms = whole_number(value, "side in pixels", 1, 1000), _read_kernel_ms(dtype)
+        side, kernel_ms = whole_number(value, "side in pixels", _STEP, 1000), _read_kernel_ms(dtype)
+        if side % _STEP:
+            raise LabError(f"{side} is no multiple of {_STEP}")
         counts[name] = {
             "side": side,
             "link": _link_ms(side) / kernel_ms,
-            "larger": _link_ms(side + 1) / kernel_ms,
+            "larger": _link_ms(side + _STEP) / kernel_ms,
         }
     return counts
 
 
 def _compute_solution() -> tuple[int, ...]:
-    """Return the sides at which the transfer of the images takes as long as the kernel."""
+    """Return the largest sides at which the transfer of the images takes no longer than the kernel."""
     rate = device("H200").measured["to_device_pinned"]  # bytes per second
     return tuple(
-        math.isqrt(int(_read_kernel_ms(dtype) / 1e3 / _IMAGES * rate)) for dtype in _TYPES.values()
+        math.isqrt(int(_read_kernel_ms(dtype) / 1e3 / _IMAGES * rate)) // _STEP * _STEP
+        for dtype in _TYPES.values()
     )
 
 
 def _make_goals(name: str) -> tuple[Goal, Goal]:
-    """Return the goals for a precision: the link is no slower than the kernel, and would be with a pixel more."""
+    """Return the goals for a precision: the link is no slower than the kernel, and would be with the next side."""
     return (
         counted("link", name, what="link over kernel", at_most=1),
-        counted("larger", name, what="and with sides one pixel longer", at_least=1),
+        counted("larger", name, what="and with sides 8 pixels longer", at_least=1),
     )
 
 
 EXERCISE = Exercise(
     title="How many pixels",
-    subject=Numbers(_count_answer, start=(86, 86), solution=_compute_solution),
+    subject=Numbers(_count_answer, start=(88, 88), solution=_compute_solution),
     goals=(*_make_goals("half"), *_make_goals("float")),
     mistakes=(
         Mistake(
             "These are the sides for four bytes per pixel. Here a pixel is one byte.",
             lambda attempt: (
                 tuple(attempt.counts[name]["side"] for name in _TYPES)
-                == tuple(side // 2 for side in _compute_solution())
+                == tuple(side // 2 // _STEP * _STEP for side in _compute_solution())
             ),
         ),
         Mistake(
