@@ -8,8 +8,11 @@ import pytest
 
 import hostcuda
 import labkit as lab
+from hostcuda import driver
+from hostcuda.compiler import SourceModule
 from hostcuda.sanitize import sanitize_script
 from labkit.base.errors import LabError
+from labkit.ladder.source import module_arguments
 from labkit.networks import fused
 from labkit.networks.fused import LIMIT, FusedNetwork, Scales, bounded
 from labkit.networks.images import resize
@@ -239,6 +242,27 @@ def test_a_batch_split_over_threads_is_the_same(digits):
         pytest.raises(LabError, match="image 0 has a pixel"),
     ):
         run()
+
+
+SIZES = """
+extern "C" __global__ void sizes(int *bytes)
+{
+    const int of[] = {sizeof(Block::image), sizeof(Block::maps), sizeof(Block::features), sizeof(Block)};
+    bytes[threadIdx.x] = of[threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize("precision", fused.PRECISIONS.values(), ids=fused.PRECISIONS)
+def test_the_bytes_of_a_block_are_those_of_the_kernels_struct(precision):
+    path, found = fused.KERNELS[None].path, np.zeros(4, np.int32)
+    defines = {"PRODUCTS": precision.products, "LIMIT": f"{LIMIT}f", **precision.sizes}
+    options = [f"-D{name}={value}" for name, value in defines.items()]
+    module = SourceModule(**module_arguments(path.read_text() + SIZES, path, *options))
+    module.get_function("sizes")(driver.InOut(found), grid=(1, 1), block=(4, 1, 1))
+    expected = [precision.parts * count for count in fused.BLOCK_BYTES.values()]
+    assert [*found] == [*expected, sum(expected)]
+    assert sum(expected) == fused.KERNELS[None].shared_bytes(precision)
 
 
 def test_truncated_sums_and_not_the_halves_make_the_network_less_exact_than_float(digits):

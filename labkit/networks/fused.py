@@ -47,8 +47,14 @@ _FLOAT_ROUNDOFF, _HALF_UNDERFLOW = (2.0**-24, 2.0**-25)
 _LEAST_WEIGHT = 2.0**-20  # stands for weights that are zero or nearly so: a scale has to be finite
 _SIGNATURE = "PPPPPPifffff"  # the types of the kernel's arguments: a pointer, an int, a float
 _CAPABILITY = (8, 0)  # the least compute capability: halves on tensor cores, by mma.m16n8k16
-# of shared memory per part of the numbers: an image, maps, the features of 8 images
-_BLOCK_BYTES = 49_128
+# Of shared memory, per part of the numbers; the kernel's struct `Block`. Rows of a map that no layer
+# writes are read; 4 words more keep rows, and images, in different banks.
+BLOCK_BYTES = {
+    "image": 4 * (86 * 86 // 2 + 4),
+    "maps": 4 * (4 * 42 * 40 // 2 + 4),
+    "features": 4 * 8 * (1296 // 2 + 4),  # of 8 images
+}
+_BLOCK_BYTES = sum(BLOCK_BYTES.values())
 
 
 @dataclass(frozen=True)
