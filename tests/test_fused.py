@@ -10,6 +10,7 @@ import hostcuda
 import labkit as lab
 from hostcuda import driver
 from hostcuda.compiler import SourceModule
+from hostcuda.profile import profile_script
 from hostcuda.sanitize import sanitize_script
 from labkit.base.errors import LabError
 from labkit.ladder.source import module_arguments
@@ -263,6 +264,33 @@ def test_the_bytes_of_a_block_are_those_of_the_kernels_struct(precision):
     expected = [precision.parts * count for count in fused.BLOCK_BYTES.values()]
     assert [*found] == [*expected, sum(expected)]
     assert sum(expected) == fused.KERNELS[None].shared_bytes(precision)
+
+
+ONE_IMAGE = """
+import sys
+import numpy as np
+from labkit.networks.fused import FusedNetwork
+
+with FusedNetwork("digits", sys.argv[1]) as network:
+    network.forward(np.zeros((1, 1, 86, 86), np.float32))
+"""
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_wavefronts_of_convolution_2_are_those_that_page_13_adds_up(dtype, tmp_path):
+    """Loads of inputs: 18 per tile and channel, and 2 of 7 tiles conflict. Weights: 4 wavefronts per load."""
+    script, parts = tmp_path / "program.py", fused.PRECISIONS[dtype].parts
+    script.write_text(ONE_IMAGE)
+    lines = profile_script(str(script), [dtype], engine="cpu", nvcc=False).lines()
+    text = fused.KERNELS[None].path.read_text().splitlines()
+    lines = lines[lines["file"].str.endswith("13_network.cu") & (lines["op"] == "ld")]
+    code = lines["line"].map(lambda number: text[number - 1])
+    windows = lines[(lines["space"] == "shared") & code.str.contains("= window[", regex=False)]
+    weights = lines[(lines["space"] == "global") & code.str.contains("= mask[", regex=False)]
+    first, second = 40 * 8 * 2, 7 * 4 * 4  # loads of convolution 1; tiles, groups of maps, channels
+    assert windows["wavefronts"].sum() == parts * (first + second * 18 * 9 // 7)
+    assert windows["conflicts"].sum() == parts * second * 18 * 2 // 7
+    assert (weights["passes"] == 4 * weights["requests"]).all() and len(weights)
 
 
 def test_truncated_sums_and_not_the_halves_make_the_network_less_exact_than_float(digits):
