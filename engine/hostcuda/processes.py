@@ -27,6 +27,7 @@ from typing import BinaryIO
 
 import hostcuda
 from hostcuda.errors import EngineError, Interrupted
+from hostcuda.programs.imports import imports
 from hostcuda.settings import HOME
 
 # For a program whose libraries, such as NumPy's, are to start no threads.
@@ -167,7 +168,7 @@ def program(
             f"{script} is no program: give a Python script (.py), or CUDA C++ (.cu, .cpp) with a main"
         )
     if path.suffix not in _COMPILED:
-        stands_in = on == "cpu" and _PACKAGES.search(path.read_text(errors="replace"))
+        stands_in = on == "cpu" and imports(path.read_text(errors="replace"), _PACKAGES)
         return [
             sys.executable,
             *(["-m", "hostcuda.programs.python"] if stands_in else []),
@@ -191,9 +192,7 @@ def is_compiled(command: Sequence[str]) -> bool:
 
 _COMPILED = (".cu", ".cpp", ".cc", ".cxx", ".c")
 # for which the engine stands in
-_PACKAGES = re.compile(
-    r"^\s*(?:import|from)\s+(?:pycuda|cupy|cuda\.core|cuda\s+import\s+core)\b", re.MULTILINE
-)
+_PACKAGES = r"pycuda|cupy|cuda\.core|cuda\s+import\s+core"
 
 
 def _compile(path: Path, options: Sequence[str]) -> str:

@@ -126,6 +126,45 @@ def test_kernels_of_cupy_have_findings(write_program):
     assert found == [("uninitialized", 4), ("out of bounds", 4)]
 
 
+ORDERS = """
+import numpy as np, cupy as cp
+show = cp.RawKernel(
+    'extern "C" __global__ void show(const int *x, int *y) { y[threadIdx.x] = x[threadIdx.x]; }', "show"
+)
+def print_memory(x):
+    y = cp.empty(x.size, cp.int32)
+    show((1,), (x.size,), (x, y))
+    print(y)
+columns = cp.array([[1, 2, 3], [4, 5, 6]], cp.int32, order="F")
+print_memory(columns)
+columns += 1
+print_memory(columns)
+print_memory(columns.copy("F"))
+print_memory(columns.copy())
+print_memory(cp.ascontiguousarray(columns))
+print_memory(cp.asarray(np.array([[1, 2, 3], [4, 5, 6]], np.int32, order="F")))
+print(columns[0], cp.empty_like(columns).strides, cp.empty_like(columns, order="C").strides)
+for copy, order in ((False, "F"), (False, "C"), (True, "F")):
+    print(cp.array(columns, copy=copy, order=order) is columns)
+"""
+
+
+def test_an_array_of_cupy_lies_in_memory_in_the_order_that_was_asked_for(write_program):
+    ended = run_program(write_program(ORDERS, "program.py"))
+    assert ended.stdout.splitlines() == [
+        "[1 4 2 5 3 6]",
+        "[2 5 3 6 4 7]",
+        "[2 5 3 6 4 7]",
+        "[2 3 4 5 6 7]",
+        "[2 3 4 5 6 7]",
+        "[1 4 2 5 3 6]",
+        "[2 3 4] (4, 8) (12, 4)",
+        "True",
+        "False",
+        "False",
+    ], ended.stderr
+
+
 CLUSTERS = """
 from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch
 import cupy as cp

@@ -49,12 +49,19 @@ def _to_device(value: Any) -> Any:
         array = np.asarray(value)
         if array.dtype.kind not in "biufc":
             return value
-        result = _allocate(array.shape, array.dtype)
+        result = _allocate(array.shape, array.dtype, _choose_order(array, "K"))
         result._write(array)
         return result
     if type(value) in (tuple, list):
         return type(value)(map(_to_device, value))
     return Namespace(value) if isinstance(value, np.random.Generator) else value
+
+
+def _choose_order(like: Any, order: Order | None) -> Literal["C", "F"]:
+    """Return "F" or "C", the order of a new array: `order`, or with "K", "A" and None that of the array `like`."""
+    if order == "C" or order == "F":
+        return order
+    return "F" if like.flags.f_contiguous and not like.flags.c_contiguous else "C"
 
 
 def _allocate(shape: ShapeLike, dtype: DTypeLike, order: Order = "C") -> ndarray:
@@ -137,10 +144,10 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         if not self.size:
             return
         low, size = self._span()
-        if self._view.flags.c_contiguous:
-            new = np.empty(self.shape, self.dtype)
+        if self._view.flags.forc:  # contiguous in C's or in Fortran's order
+            new = np.empty(self.shape, self.dtype, _choose_order(self, "K"))
             new[...] = values
-            raw_bytes = new.reshape(-1).view(np.uint8)
+            raw_bytes = new.ravel("K").view(np.uint8)
         else:
             spanned = self._read_span()
             spanned[...] = values
@@ -374,22 +381,30 @@ def find_function(inner: Any, name: str) -> Any:
 def array(
     obj: Any, dtype: DTypeLike | None = None, copy: bool = True, order: Order = "K", ndmin: int = 0
 ) -> ndarray:
-    """Return an array in device memory with the values of an array or of nested lists."""
-    return _to_device(np.array(_to_host(obj), dtype=dtype, ndmin=ndmin))
+    """Return an array in device memory with the values of an array or of nested lists.
+
+    If `copy` is False, an array of the device that already has this dtype, this order and `ndmin`
+    axes is returned itself.
+    """
+    if (
+        not copy
+        and isinstance(obj, ndarray)
+        and dtype in (None, obj.dtype)
+        and obj.ndim >= ndmin
+        and (order not in ("C", "F") or obj.flags[f"{order}_CONTIGUOUS"])
+    ):
+        return obj
+    return _to_device(np.array(_to_host(obj), dtype=dtype, order=order, ndmin=ndmin))
 
 
 def asarray(a: Any, dtype: DTypeLike | None = None, order: Order | None = None) -> ndarray:
-    """Return an array of the device itself, else as `array`."""
-    if isinstance(a, ndarray) and dtype in (None, a.dtype):
-        return a
-    return array(a, dtype)
+    """Return an array of the device with the values of `a`: `a` itself if it is one, of this dtype and order."""
+    return array(a, dtype, copy=False, order=order or "K")
 
 
 def ascontiguousarray(a: Any, dtype: DTypeLike | None = None) -> ndarray:
-    """Return a contiguous array of the device itself, else as `array`."""
-    if isinstance(a, ndarray) and dtype in (None, a.dtype) and a.flags.c_contiguous:
-        return a
-    return array(a, dtype)
+    """Return an array in C's order with the values of `a`: `a` itself if it is one, of this dtype."""
+    return array(a, dtype, copy=False, order="C")
 
 
 def asnumpy(
@@ -415,8 +430,10 @@ def empty_like(
     subok: bool | None = None,
     shape: ShapeLike | None = None,
 ) -> ndarray:
-    """Return an array like another one, which nothing has set."""
-    return _allocate(prototype.shape if shape is None else shape, dtype or prototype.dtype)
+    """Return an array that nothing has set, with the shape, dtype and order of another one where they are not given."""
+    if shape is None:
+        return _allocate(prototype.shape, dtype or prototype.dtype, _choose_order(prototype, order))
+    return _allocate(shape, dtype or prototype.dtype, "F" if order == "F" else "C")
 
 
 def get_array_module(*args: Any) -> types.ModuleType:

@@ -4,12 +4,12 @@
 their names.
 """
 
-import re
 import runpy
 import sys
 from pathlib import Path
 
 from hostcuda.programs import cuda_core, cupy, pycuda
+from hostcuda.programs.imports import imports
 
 # pattern of the module that a program imports -> the function that puts the engine in its place
 _STAND_INS = {
@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> None:
     """
     text = Path(arguments[0]).read_text(errors="replace")
     for module, install in _STAND_INS.items():
-        if re.search(rf"^\s*(?:import|from)\s+(?:{module})\b", text, re.MULTILINE):
+        if imports(text, module):
             install()
     sys.argv[:] = arguments
     sys.path[0] = str(Path(arguments[0]).resolve().parent)

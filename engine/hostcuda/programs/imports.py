@@ -1,0 +1,12 @@
+"""Whether a Python program imports a package, seen from its text."""
+
+import re
+
+# what may stand before a package in the same statement: "numpy as np, "
+_OTHERS = r"(?:[\w.]+(?:[ \t]+as[ \t]+\w+)?[ \t]*,[ \t]*)*"
+
+
+def imports(text: str, package: str) -> bool:
+    """Return whether a program imports a package that the pattern `package` matches; the text need not be valid."""
+    statement = rf"^\s*(?:import\s+{_OTHERS}|from\s+)(?:{package})\b"
+    return bool(re.search(statement, text, re.MULTILINE))
