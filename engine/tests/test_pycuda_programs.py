@@ -105,6 +105,45 @@ def test_a_module_that_is_missing_says_how_to_get_it(program, tmp_path, monkeypa
     assert "`hostcuda pycuda` fetches them" in ended.stderr
 
 
+WAITING = """
+import numpy as np, pycuda.autoinit, pycuda.driver as drv
+from pycuda.compiler import SourceModule
+
+module = SourceModule('''
+__global__ void answer(volatile int *flags) {
+    flags[0] = 1;
+    while (!flags[1]) {}
+    flags[2] = 1;
+}
+__global__ void set(volatile int *flags) { flags[1] = 1; }
+''')
+flags = drv.managed_zeros(3, np.int32, mem_flags=drv.mem_attach_flags.GLOBAL)
+first, second = drv.Stream(), drv.Stream()
+module.get_function("answer")(flags, block=(1, 1, 1), stream=first)
+"""
+FROM_THE_HOST = """
+while not flags[0]:
+    pass
+flags[1] = 1
+"""
+FROM_A_KERNEL = """
+module.get_function("set")(flags, block=(1, 1, 1), stream=second)
+"""
+
+
+@pytest.mark.parametrize(
+    ("writer", "verdict"),
+    [(FROM_THE_HOST, "pass"), (FROM_A_KERNEL, "hang")],
+    ids=["host", "kernel"],
+)
+def test_sanitize_lets_a_kernel_wait_for_the_host_but_not_for_another_kernel(
+    program, writer, verdict
+):
+    path = program(WAITING + writer + "first.synchronize()\nprint(flags)\n")
+    findings = sanitize_script(str(path), engine="cpu", capture=True)
+    assert findings.outcome[0] == verdict, findings
+
+
 def test_a_program_without_pycuda_runs_as_it_is(program):
     path = program("# import pycuda is in a comment only\n")
     assert child.program(str(path), ["x"], "cpu") == [sys.executable, str(path), "x"]
