@@ -99,8 +99,9 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
     ours, theirs = ours.set_index("kernel"), theirs.set_index("kernel")
     text = (
         "# Planted bugs: what the engine and compute-sanitizer find\n\n"
-        f"In {len(bugs)} kernels a bug was planted, of {len(kinds)} kinds. Each kernel also has a repaired version. "
-        "This page says which bugs `hostcuda sanitize` and NVIDIA's compute-sanitizer find. A bug counts as found "
+        f"A bug was planted in each of {len(bugs)} kernels. The bugs are of {len(kinds)} kinds. "
+        "Each kernel also has a repaired version. This page says which bugs `hostcuda sanitize` and NVIDIA's "
+        "compute-sanitizer find. A bug counts as found "
         f"if it is reported at its line. compute-sanitizer ran on {device}, {date}.\n\n"
         "`python -m recording compare-sanitizers` writes this page. The kernels are in "
         "`engine/tests/check/corpus`.\n\n"
