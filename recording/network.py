@@ -219,7 +219,7 @@ def bench_devices(
                 for case in cases:
                     case.times.append(case.time())
             for case in cases:
-                images.check(case, "after timing", again=False)
+                images.check(case, "after timing", run_first=False)
         rows += [make_row(case, batch) for case in cases]
     return pd.DataFrame(rows)
 

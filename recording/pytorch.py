@@ -112,7 +112,7 @@ class _PyTorchForward:
                 cases = list(self.list_fastest(compiled, ", compiled", ", compiled"))
                 for case in cases:
                     case.run()  # compiles the chunks' shape, too
-                    images.check(case, "once compiled", again=False)
+                    images.check(case, "once compiled", run_first=False)
                 return cases
             except Exception as error:  # the others are still worth a measurement
                 print(

@@ -73,7 +73,7 @@ def test_a_result_that_goes_wrong_while_it_is_timed_is_refused():
     images.check(case, "before timing")
     y["now"] = np.full((2, 10), np.nan)
     with pytest.raises(CheckFailed, match="mine in float32 is wrong after timing"):
-        images.check(case, "after timing", again=False)
+        images.check(case, "after timing", run_first=False)
 
 
 def test_what_cannot_be_measured_is_refused():

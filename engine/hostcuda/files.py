@@ -129,7 +129,7 @@ def publish(content: bytes, target: Path) -> None:
 
 
 def write(path: Path | str, content: str | bytes) -> Path:
-    """Write a file as `publish` does, text as UTF-8; return its path.
+    """Write a file in one step, text as UTF-8, and make its folder; return its path.
 
     Raises EngineError if the file cannot be written; an older file of that name is unchanged then.
     """

@@ -110,8 +110,11 @@ class Findings:
 
     @property
     def outcome(self) -> tuple[str, str]:
-        """The verdict, one of `STATUS`, and a sentence with the reason, often the summary that `verdict()` returns."""
-        # the first of each kind
+        """The verdict, one of `STATUS`, and a sentence with the reason, often the summary that `verdict()` returns.
+
+        If several verdicts apply, it is the first of them in the order below.
+        """
+        # kind -> the first message of this kind
         messages = {event["kind"]: event["message"] for event in reversed(self.events)}
         if self.ended.interrupted:
             return "not checked", f"the program {self.ended.problem}"
@@ -130,7 +133,9 @@ class Findings:
             return "unsafe", f"the program {self.ended.problem}: {fault}"
         if "refused" in messages:
             return "refused", messages["refused"]
-        if self.launches == 0 or not self.whole:
+        if (
+            self.launches == 0 or not self.whole
+        ):  # no launch, or one that was not checked to its end
             return "not checked", messages.get("failed") or self.verdict()
         if self.ended.status:
             return "wrong result", f"{self.verdict()}, but the program {self.ended.problem}"

@@ -104,8 +104,8 @@ class Rung:
     # They join the scope. A value that differs from a reader's option makes `Variant.on`
     # refuse that option for the layer or step.
     sizes: Callable[[Scope], dict] = lambda s: {}
-    # The text of the measured sizes that `sizes` chooses from, if these options make it do so. It
-    # is part of the code.
+    # The table of measured sizes, as text, if `sizes` chooses from it with these options; else "".
+    # The digest `Variant.code` covers it.
     recorded: Callable[[Mapping], str] = lambda options: ""
     # compile-time parameters: -DNAME=value
     defines: Callable[[Scope], dict[str, int]] = lambda s: {}

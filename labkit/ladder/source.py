@@ -132,13 +132,17 @@ def _join_words(line: str) -> str:
 
 
 def find_functions(text: str) -> dict[str, tuple[int, int]]:
-    """Return where each function of a source is: its name to (first, end) character, with the comment right above."""
+    """Map the name of each function of a source to its span in `text`: (start, end), as in ``text[start:end]``.
+
+    A span begins with the comment right above the function.
+    """
     code, spans = code_only(text), {}
+    # `begin` is the end of what stands before the function
     for name, (begin, end) in functions(text).items():
         first_word = end - len(code[begin:end].lstrip())
         blank_line = text.rfind("\n\n", begin, first_word)  # above the function and its comment
         start = begin if blank_line < 0 else blank_line + 2
-        # no blank lines
+        # further blank lines do not belong to the span
         spans[name] = (start + len(text[start:]) - len(text[start:].lstrip("\n")), end)
     return spans
 
@@ -167,11 +171,16 @@ _POINTERS = {
 
 
 def guess_meanings(declarations: list[str]) -> list[str]:
-    """Return what parameters of one's own seem to be among x, k, y, B, C, H, W, M and K; [] unless there are nine.
+    """Guess which of x, k, y, B, C, H, W, M and K each parameter of a reader's kernel is; return these names in order.
 
-    A pointer is known by its name, or as the only one that is not const: y, which a kernel writes.
-    A size is known by the first letter of its name. One without a name is the remaining one. Where
-    names contradict each other or say nothing, the lab's order is assumed.
+    The list is empty unless there are nine parameters and exactly the first three are pointers.
+
+    - A pointer is recognized by its name. The only pointer that is not const is y, which the
+      kernel writes.
+    - A size is recognized by the first letter of its name.
+    - What is not recognized gets the names that are left, in the lab's order.
+    - If two pointers seem to be the same array, all three get the lab's order; so do the sizes if
+      two seem to be the same, or one seems to be none of them.
     """
     names = [parameter_name(text).lower() for text in declarations]
     pointers = [place for place, text in enumerate(declarations) if re.search(r"[*[]", text)]

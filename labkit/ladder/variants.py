@@ -144,7 +144,7 @@ class Variant:
 
     @property
     def identity(self) -> str:
-        """A digest of the source, its headers, the options and the recorded sizes that take the place of options."""
+        """A digest of the rung's name, its measured sizes (`Rung.recorded`), the options, the source and headers."""
         parts = [
             self.rung.name,
             dict(self.options),
@@ -157,7 +157,10 @@ class Variant:
 
     @functools.cached_property
     def code(self) -> str:
-        """A short digest of the source, its headers and the recorded sizes: another kernel has another one."""
+        """A short digest of the source, its headers, and the rung's measured sizes (`Rung.recorded`).
+
+        Variants with different kernels have different digests.
+        """
         return kernel_files.digest(
             self.source + "".join(self.headers) + self.rung.recorded(self.options)
         )

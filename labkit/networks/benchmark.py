@@ -126,8 +126,8 @@ def bench_network(
                     for case in cases:
                         case.times.append(case.time(flush))
                     progress.update()
-            for case in cases:
-                images.check(case, "after timing", again=False)
+            for case in cases:  # what the last timed run has left
+                images.check(case, "after timing", run_first=False)
             rows += [make_row(case, B) for case in cases]
     table = pd.DataFrame(rows)
     table.attrs["note"] = in_use.note
@@ -175,13 +175,14 @@ class Images:
         ]
         self.checked, self._expected = np.unique([0, *between, B - 1]), {}
 
-    def check(self, case: Entry, when: str, again: bool = True) -> None:
-        """Compare a case's probabilities for the images `checked` with float64, after a new run if `again`.
+    def check(self, case: Entry, when: str, run_first: bool = True) -> None:
+        """Compare a case's probabilities for the images `checked` with float64.
 
+        The probabilities are those of a new run if `run_first`, and else those of the latest run.
         Sets `case.error`. Raises CheckFailed if an error exceeds its bound; `when` is a part of the
         message.
         """
-        if again:
+        if run_first:
             case.before()
             case.run()
         key = case.pixels, case.bound

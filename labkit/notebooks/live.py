@@ -47,7 +47,11 @@ class LiveCell:
 
     @property
     def attributes(self) -> dict[str, str]:
-        """The attributes of the cell's element, ``data-`` left out: {"live": "rung", "name": "04", …}."""
+        """The ``data-`` attributes of the cell's HTML element: {"live": "rung", "verdict": "cell-7", …}.
+
+        The keys lack the prefix ``data-``. "live" is `kind`; the others are the fields of this
+        name. A value such as "cell-7" is the id of a cell's element. Empty attributes are left out.
+        """
         places = {
             "verdict": [self.verdict],
             "sanitized": [self.sanitized],

@@ -34,7 +34,7 @@ DOCUMENTS = {
 PLAYGROUND = Path("build", "playground")  # of the checkout: what `make playground` writes
 # writes the search's script and index, where its node modules are
 SEARCH = Path("playground", "search.mjs")
-PICTURE = Path("docs", "images", "lab.png")  # what a message shows that has a link to the site
+PICTURE = Path("docs", "images", "lab.png")  # what other sites show beside a link to this one
 PLAYGROUND_BUILD = "playground/build.py"  # the maker of that folder
 
 
@@ -73,9 +73,10 @@ class SiteExporter(html.ReportExporter):
 def make(out: Path, repository: str | None = None) -> list[Path]:
     """Write the site.
 
-    Returns the files of the pages. Raises EngineError if labkit is not used from a checkout, the
-    folder cannot be written, a page would load something from a network, or a link leads nowhere;
-    the message lists those links.
+    Returns the files whose links were checked, "index.html" first, and "404.html". Raises
+    EngineError if labkit is not used from a checkout, `repository` is not "owner/name", the folder
+    cannot be written, a page would load something from a network, or a link leads nowhere; the
+    message lists those links.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
             and (root / SEARCH.parent / "node_modules" / "pagefind").is_dir()
         ):
             exporter.common["search"] = "search.html"
-        # a message that shows it needs its full address
+        # the picture that other sites show beside a link to this one; they need its full address
         if repository and (root / PICTURE).is_file():
             owner, _, name = repository.partition("/")
             exporter.common["picture"] = f"https://{owner.lower()}.github.io/{name}/{PICTURE.name}"

@@ -318,7 +318,7 @@ def _read_copy(raw: dict) -> LaunchRecord:
 
 
 def _find_callers(raw: dict) -> list[tuple[str | None, int | None]]:
-    """Return (file, line) of a JSON record's return addresses in host code, innermost first, or else its own place."""
+    """Return (file, line) of each call in user code that a JSON record lists, innermost first, or else its place."""
     # A program in CUDA C++ has return addresses, "callers"; a Python program has a place, "file"
     # and "line".
     _locate(raw["module"], raw["callers"])
@@ -543,7 +543,11 @@ def _describe_error(raw: dict) -> str:
 
 
 def find_place(module: str, callers: Sequence[int]) -> tuple[str | None, int | None]:
-    """Return file and line of the innermost of a module's return addresses in the user's source; None if unknown."""
+    """Return (file, line) of the innermost call in the user's source, or (None, None) if it is unknown.
+
+    `callers` are the return addresses of the calls in the compiled code `module` (a path),
+    innermost first.
+    """
     return _find_callers({"module": module, "callers": callers, "file": None, "line": None})[0]
 
 

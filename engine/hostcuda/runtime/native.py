@@ -309,7 +309,7 @@ def mem_alloc(size: int) -> int:
 
 
 def mem_free(address: int) -> None:
-    """Wait for the device and free an allocation; LaunchError if a kernel faulted or has written beyond its ends."""
+    """Wait for the device and free an allocation; LaunchError if a kernel faulted, or wrote beyond either end of it."""
     try:
         _wait("cuMemFree", _library.hc_synchronize)
     finally:
@@ -363,7 +363,7 @@ def memcpy(kind: str, to: int, source: int, size: int, stream: int | None, wait:
 def _record_call_site(operation: str) -> None:
     """In check mode, tell the runtime which line of the Python program makes the next operation, e.g. "a copy"."""
     frame = sys._getframe(1) if checkmode.TOOLS else None
-    # this package
+    # skip the frames of this package
     while frame and frame.f_code.co_filename.startswith((str(toolchain.RUNTIME.parent), "<frozen")):
         frame = frame.f_back
     if frame:
@@ -373,7 +373,10 @@ def _record_call_site(operation: str) -> None:
 
 
 def memset(width: int, to: int, value: int, count: int, stream: int | None, wait: bool) -> None:
-    """Queue a fill of `count` elements of `width` (1, 2 or 4) bytes at the address `to`, as `memcpy` does a copy."""
+    """Queue a fill on a stream (a handle, or None for the default stream), and `wait` for it.
+
+    `count` elements of `width` (1, 2 or 4) bytes become `value`; the first is at the address `to`.
+    """
     call = f"cuMemsetD{8 * width}"
     _record_call_site("a fill")
     check(library().hc_memset(to, value, width, count, stream, 0), call)

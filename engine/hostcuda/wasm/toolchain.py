@@ -204,7 +204,7 @@ def _add_headers(path: Path, read: set[Path]) -> None:
 def run_all(
     commands: list[list[str]], folders: list[Path] | None = None
 ) -> list[tuple[int, str, str]]:
-    """Run commands, each in its folder; return their results, as `run` does, in a list."""
+    """Run commands, each in its folder; return their (exit status, output, messages) in a list."""
     return [run(*job) for job in zip(commands, folders or [None] * len(commands), strict=True)]
 
 
