@@ -355,8 +355,8 @@ def test_ladder_shows_what_each_rung_saves_and_loses(compose):  # noqa: F811
     assert [x for color, x, _, _ in spans if color == style.GREEN] == [1, 1, 1, 1, 0.25]
     rings = [line.get_xdata()[0] for line in lines if line.get_markerfacecolor() == style.PAPER]
     assert rings == [8, 2.01, 6]
-    assert {"time saved against the row above (ring)", "time lost"} <= set(page.words)
-    assert not {"time saved against the row above (ring)"} & set(
+    assert {"time saved (ring: row above, same precision)", "time lost"} <= set(page.words)
+    assert not {"time saved (ring: row above, same precision)"} & set(
         compose(draw.ladder, rungs(1)).words
     )
 

@@ -122,8 +122,8 @@ def _draw_key(page: Page, compared: bool) -> None:
     page.line([22, 22], [58, 72], style.GREEN, 2.2)
     page.small(30, 69, "reference time in the kernel's precision")
     saved, lost = (
-        (270, style.BLUE, "time saved against the row above (ring)"),
-        (584, style.ORANGE, "time lost"),
+        (270, style.BLUE, "time saved (ring: row above, same precision)"),
+        (620, style.ORANGE, "time lost"),
     )
     for x, color, words in (saved, lost) if compared else ():
         page.line([x, x + 26], [65, 65], color, 2.4)

@@ -145,13 +145,13 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
     const int lane = threadIdx.x, warp = threadIdx.y;
 
     for (int i = 32 * warp + lane; i < IMAGES * FOURS; i += THREADS)
-        images[i] = make_float4(0, 0, 0, 0);                // beyond the image: 0 times a NaN would be a NaN
+        images[i] = make_float4(0, 0, 0, 0);                // zeros, since a weight of 0 times a NaN is a NaN
     __syncthreads();
 
     if (warp < COMPUTE) {
         Weights weights;
         for (int b = blockIdx.x, turn = 0; b < B; b += gridDim.x, turn ^= IMAGES - 1) {
-            barrier(IMAGE, COMPUTE + FETCH);                // this image is split
+            barrier(IMAGE, COMPUTE + FETCH);                // this image is rounded
             #pragma unroll 1
             for (int group = 0; group < GROUPS; ++group) {
                 const int m0 = group * MAPS;
@@ -190,7 +190,7 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
                 const float2 left = split<1>(v.x, v.y), right = split<1>(v.z, v.w);
                 image[i] = make_float4(left.x, left.y, right.x, right.y);
             }
-            barrier(IMAGE, COMPUTE + FETCH);                // it is split; of two, the other is read no more
+            barrier(IMAGE, COMPUTE + FETCH);                // rounded; of two, the other is read no more
             if (IMAGES == 1)
                 barrier(READ, COMPUTE + FETCH);
         }

@@ -149,7 +149,7 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
     const int lane = threadIdx.x, warp = threadIdx.y;
 
     for (int i = 32 * warp + lane; i < IMAGES * FOURS; i += THREADS)
-        images[i] = make_float4(0, 0, 0, 0);                // beyond the image: 0 times a NaN would be a NaN
+        images[i] = make_float4(0, 0, 0, 0);                // zeros, since a weight of 0 times a NaN is a NaN
     __syncthreads();
 
     if (warp < COMPUTE) {

@@ -75,6 +75,11 @@ EXERCISE = Exercise(
             lambda attempt: "race" in attempt.findings,
         ),
         Mistake(
+            "It works, with a barrier more than needed: no fetch warp reads what another one has copied. So nobody "
+            "needs a barrier of the fetch warps alone, such as TEAM.",
+            lambda attempt: attempt.count("named_barriers", _ON) == _MEETINGS + _ROWS * _FETCH,
+        ),
+        Mistake(
             "It works, with more meetings than two buffers need. While one is filled, the other is read: a single "
             "barrier per row hands over both.",
             lambda attempt: attempt.count("named_barriers", _ON) > _MEETINGS,
