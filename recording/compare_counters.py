@@ -25,7 +25,7 @@ from labkit.base import manifest
 from labkit.base.paths import data_dir
 from labkit.evidence import resources
 from labkit.exercises.exercise import exercise
-from labkit.ladder.source import NVCC_OPTIONS
+from labkit.ladder.source import NVCC_OPTIONS, cell_arguments
 from labkit.ladder.variants import Variant
 from labkit.records import store
 from recording import jobs, machine_code
@@ -157,9 +157,11 @@ def record_instructions() -> Path:
             pool.map(lambda job: memory_instructions(job.variant, job.layer), of_variants)
         )
     for job in solved:
-        text = exercise(job.exercise).solution
         # as for the engine: names stay
-        text = text if 'extern "C"' in text else f'extern "C" {{\n#line 1\n{text}}}'
+        arguments = cell_arguments(exercise(job.exercise).solution, "attempt")
+        text = arguments["source"]
+        if not arguments["no_extern_c"]:
+            text = f'extern "C" {{\n{text}}}'
         tables.append(machine_code.disassemble(text, "attempt.cu", NVCC_OPTIONS, ARCH))
     parts = [
         table.assign(program=job.program, shape=job.shape, source=job.source)
