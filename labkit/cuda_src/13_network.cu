@@ -219,7 +219,7 @@ void network(const void *__restrict__ x, const uint4 *__restrict__ a1, const uin
     int slot = 0;
     unsigned refused = 0;                                   // a bit per slot
     for (int b = blockIdx.x; b < B; b += gridDim.x) {
-        __syncthreads();                                    // the image and the maps before are no longer read
+        __syncthreads();                                    // zeros, classify and the image before are done
         const bool within = fetch(s, x, b, thread, scale, unit);
         refused |= unsigned(!__syncthreads_and(within)) << slot;        // the image is complete
         convolve<First>(s, s.image[0], a1, 0, factor1);
