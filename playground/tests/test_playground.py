@@ -663,9 +663,8 @@ def test_a_page_loads_nothing_before_the_click_and_keeps_its_policy(page, folder
     assert "script-src 'self'; worker-src 'self'; connect-src 'self'; img-src data:;" in text
     assert text.count("<script") == 1
     assert "<script" not in (folder.parent / "glossary.html").read_text(encoding="utf-8")
-    edit(page, find_cell(page, "%%kernel 04 --name"))
     with page.expect_request("**/engine/large.bin"):
-        pass
+        edit(page, find_cell(page, "%%kernel 04 --name"))
 
 
 def test_from_disk_and_without_scripts_a_page_is_as_it_was(chromium, folder):
