@@ -761,6 +761,8 @@ def test_it_is_short_and_names_every_notebook():
     assert len(text.encode()) <= 9000
     for path in (ROOT / "notebooks").glob("*.ipynb"):
         assert text.count(f"notebooks/{path.name}") == 1
+    for target in ("lab", "report", "test", "doctor", "site"):
+        assert f"`make {target}`" in text
 
 
 def anchors(path):
