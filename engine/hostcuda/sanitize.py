@@ -133,9 +133,8 @@ class Findings:
             return "unsafe", f"the program {self.ended.problem}: {fault}"
         if "refused" in messages:
             return "refused", messages["refused"]
-        if (
-            self.launches == 0 or not self.whole
-        ):  # no launch, or one that was not checked to its end
+        # no launch, or one that was not checked to its end
+        if self.launches == 0 or not self.whole:
             return "not checked", messages.get("failed") or self.verdict()
         if self.ended.status:
             return "wrong result", f"{self.verdict()}, but the program {self.ended.problem}"

@@ -204,11 +204,8 @@ def _compile_engine() -> bytes:
     files = engine_files()
 
     def compile_files(to: Path) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            archive = Path(folder, "python.zip")
-            archive.write_bytes(_zip(files))
-            failure = "the engine's own files do not compile to WebAssembly"
-            _run(failure, "build.mjs", archive, "compile", to)
+        failure = "the engine's own files do not compile to WebAssembly"
+        _run_python(failure, _zip(files), "compile", to)
 
     # the last has the compiler's flags
     inputs = ("include/", "runtime/", "host/", "build/", "check/mode", "wasm/toolchain")
@@ -226,10 +223,7 @@ def _start_python(python: bytes, modules: Iterable[str]) -> bytes:
     """Return Python's memory after it has started and imported modules of the zip file `python`; the cache keeps it."""
 
     def start(to: Path) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            archive = Path(folder, "python.zip")
-            archive.write_bytes(python)
-            _run("Python does not start", "build.mjs", archive, "start", to, *modules)
+        _run_python("Python does not start", python, "start", to, *modules)
 
     name = f"wasm-{cache.digest(python, *modules, *_key('build.mjs', 'compiler.mjs'))[:24]}.bin"
     return cache.obtain(name, start).read_bytes()
@@ -241,6 +235,14 @@ def _unpack_binaryen() -> bytes:
     # called with a path
     make = functools.partial(_run, "the WebAssembly of binaryen is not found", "unpack.mjs")
     return cache.obtain(name, make).read_bytes()
+
+
+def _run_python(failure: str, python: bytes, task: str, *arguments: Path | str) -> None:
+    """Run a task of ``js/build.mjs`` with the zip file `python` on Python's path, as `_run` runs a script."""
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Path(folder, "python.zip")
+        archive.write_bytes(python)
+        _run(failure, "build.mjs", archive, task, *arguments)
 
 
 def _run(failure: str, script: str, *arguments: Path | str) -> None:
