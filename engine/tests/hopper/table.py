@@ -86,21 +86,34 @@ def write_page() -> str:
 The programs in `tests/programs/hopper` use [Hopper's asynchronous instructions](asynchronous.md). They have
 {len(lines)} planted mistakes. The first lines of each program number its mistakes, and say what each one is.
 
-On the GPU, {device}, the mistakes have these consequences:
+| program | what it does |
+|---|---|
+| `bulk_in`, `bulk_out` | bulk copies to shared memory, and to global memory |
+| `cluster`, `remote`, `remote_flag` | blocks of a cluster access each other's shared memory, send data, or wait for flags |
+| `dependent` | programmatic launches |
+| `mbarrier`, `named_barriers` | threads pass numbers on, and wait at mbarriers or numbered barriers |
+| `multicast` | two blocks of a cluster copy to each other's shared memory |
+| `proxy_fence` | bulk copies of what ordinary stores have written |
+| `ring` | one warp copies, three warps compute, with three buffers |
+| `tensor_map`, `product_ring` | copies of tiles by tensor maps; in `product_ring` also matrix products |
+| `stmatrix`, `wgmma` | matrices in shared memory, and their products |
+
+This happened when the programs with a mistake ran on a GPU, {device}. Each program ran four times,
+or once if it hung:
 
 | mistakes that | of {len(lines)} |
 |---|---:|
 {summary}
 
-"Right by luck" in the table below means that each run on the GPU gave the right result, in spite of the mistake. If the
+"Right by luck" in the table below means that all four runs gave the right result, in spite of the mistake. If the
 column "on the GPU" has two outcomes, the runs differed.
 
 **Check mode** is what `hostcuda sanitize` uses on the CPU. It names the line and the cause of {len(kinds)}
-mistakes. It reports {noted} of them as notes, because the program may be meant that way. It reports nothing on the
+mistakes. It reports {noted} of them as notes, because such a program may be intended. It reports nothing on the
 {right} programs and variants without a mistake.
 
-**{version}** ran with memcheck, racecheck and synccheck on the GPU. It names {named} mistakes. (A mistake is named
-if there is a report that the program without the mistake does not get.) It also reports errors of {len(alarms)} of the
+**{version}** ran with memcheck, racecheck and synccheck on the GPU. It names {named} mistakes: for these it prints a
+report that it does not print for the program without the mistake. It also reports errors of {len(alarms)} of the
 {right} programs and variants without a mistake.
 
 The reports name lines of the program or of `instructions.h`, which has a function for each instruction.
