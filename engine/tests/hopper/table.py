@@ -89,7 +89,7 @@ The programs in `tests/programs/hopper` use [Hopper's asynchronous instructions]
 | program | what it does |
 |---|---|
 | `bulk_in`, `bulk_out` | bulk copies to shared memory, and to global memory |
-| `cluster`, `remote`, `remote_flag` | blocks of a cluster access each other's shared memory, send data, or wait for flags |
+| `cluster`, `remote`, `remote_flag` | blocks of a cluster share memory, send data, or wait for flags |
 | `dependent` | programmatic launches |
 | `mbarrier`, `named_barriers` | threads pass numbers on, and wait at mbarriers or numbered barriers |
 | `multicast` | two blocks of a cluster copy to each other's shared memory |
