@@ -99,17 +99,17 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
     ours, theirs = ours.set_index("kernel"), theirs.set_index("kernel")
     text = (
         "# Planted bugs: what the engine and compute-sanitizer find\n\n"
-        f"A bug was planted in each of {len(bugs)} kernels. The bugs are of {len(kinds)} kinds. "
-        "Each kernel also has a repaired version. This page says which bugs `hostcuda sanitize` and NVIDIA's "
-        "compute-sanitizer find. A bug counts as found "
-        f"if it is reported at its line. compute-sanitizer ran on {device}, {date}.\n\n"
+        f"Each of {len(bugs)} kernels has one planted bug. The bugs are of {len(kinds)} kinds. Each kernel also has "
+        "a repaired version. Two tools checked all versions: `hostcuda sanitize` on the CPU, and NVIDIA's "
+        f"compute-sanitizer on {device}, {date}. A bug counts as found if the tool reports it at its line.\n\n"
         "`python -m recording compare-sanitizers` writes this page. The kernels are in "
         "`engine/tests/check/corpus`.\n\n"
-        f"| | found | repaired versions with a finding | {LAB} |\n|---|---:|---:|---|\n"
+        "| | bugs found | repaired versions with a finding | kernels of the lab |\n|---|---:|---:|---|\n"
         f"| CPU engine | {_summarize(ours)} |\n| compute-sanitizer | {_summarize(theirs)} |\n\n"
         "The last column is about the kernels of the convolution lab, which have no planted bugs. There, "
-        '"clean" means that no tool reports anything.\n\n'
-        "In the next table, **missed** means that the tool does not report the bug at its line.\n\n"
+        '"clean" means that the tool reports nothing.\n\n'
+        "In the next table, **missed** means that the tool does not report the bug at its line. For an invalid "
+        'address, the kind says where the address lies: "by one" is one element beyond the array.\n\n'
         "| kind | kernel | tool | CPU engine | compute-sanitizer |\n|---|---|---|---|---|\n"
     )
     for bug in bugs:
@@ -131,7 +131,7 @@ def _summarize(table: pd.DataFrame) -> str:
             job.program.split(",")[0] for job in jobs.every() if job.source not in recorded_sources
         )
         lab = "findings" if table.loc[LAB, "false_alarm"] else "clean"
-        lab += f"; not run with their present source: {', '.join(later)}" if later else ""
+        lab += f"; changed after the run: {', '.join(later)}" if later else ""
     return f"{corpus['found'].sum()} of {len(corpus)} | {corpus['false_alarm'].sum()} | {lab}"
 
 
