@@ -259,8 +259,8 @@ def measure(rounds: int) -> str:
             engine.stop()
 
     text = [
-        f"{processor.name()}, {processors} processors, {compiler_name()}, {date.today():%Y-%m-%d}. Medians of {rounds} "
-        f"interleaved rounds of {BATCH} images. These are not GPU times.",
+        f"{processor.name()}, {processors} processors, {compiler_name()}, {date.today():%Y-%m-%d}. Each "
+        f"figure is a median of {rounds} rounds, in which the kernels took turns, with {BATCH} images.",
         "",
         "| kernel | execution mode | "
         + " | ".join(
@@ -285,14 +285,15 @@ def measure(rounds: int) -> str:
     rested, alone, queued = (1e6 * statistics.median(latencies[how, 2]) for how in LAUNCHES)
     text += [
         "",
-        f"The launch of an empty kernel takes {alone:.1f} µs with its synchronization, {rested:.1f} µs after a pause, "
-        f"and {queued:.1f} µs in a queue of 1000 launches. "
-        f"On a new machine the first kernel also compiles the engine's runtime, which takes {first:.1f} s, once.",
+        f"A launch of an empty kernel takes {rested:.1f} µs after a pause, with the synchronization. If 200 launches "
+        f"follow each other, each with a synchronization, one takes {alone:.1f} µs. If 1000 launches are queued before "
+        f"one synchronization, one takes {queued:.1f} µs. With an empty cache, the first program also compiles the "
+        f"engine's runtime library, which takes {first:.1f} s.",
     ]
     if load > processors / 4:
         text += [
             "",
-            f"Other processes were running: the load average was {load:.1f} before the start.",
+            f"Other processes slowed the machine down: the load average was {load:.1f} before the start.",
         ]
     return "\n".join(text)
 
