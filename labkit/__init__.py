@@ -16,12 +16,8 @@ __version__ = "2.0.0"
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 if _shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)():
-    for _magic in (
-        "cuda",
-        "hostcuda",
-        "kernel",
-        "program",
-    ):  # the first use of one loads this package as an extension
+    # the first use of one loads this package as an extension
+    for _magic in ("cuda", "hostcuda", "kernel", "program"):
         _shell.magics_manager.register_lazy(_magic, __name__)
     with contextlib.suppress(ImportError):  # an IPython before 8.6 has no such completers
         from .page import completion

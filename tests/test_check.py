@@ -551,9 +551,10 @@ def test_an_output_that_nobody_wrote_is_a_nan_that_nothing_else_is(dtype):
     marked = compare_module.unwritten(dtype)
     fresh = np.frombuffer(b"\xff" * dtype.itemsize, dtype)[0]
     assert (
-        np.isnan(marked) and not compare_module._poisoned(np.array([fresh, np.nan, 0], dtype)).any()
+        np.isnan(marked)
+        and not compare_module._find_unwritten(np.array([fresh, np.nan, 0], dtype)).any()
     )
-    assert compare_module._poisoned(np.full(3, marked)).all()
+    assert compare_module._find_unwritten(np.full(3, marked)).all()
 
 
 def test_a_right_result_with_a_race_is_refused_with_the_sanitizer(monkeypatch, capsys):

@@ -8,7 +8,7 @@ class LabError(EngineError):
 
 
 class CheckFailed(LabError, AssertionError):
-    """A kernel computes something else.
+    """The error of a check: a kernel's result differs from the expected one.
 
-    The message shows where, the result and the expected one.
+    The message shows where, and both values.
     """

@@ -26,7 +26,7 @@ NOTEBOOKS = (
 
 
 def find_checkout() -> Path | None:
-    """Return the checkout that the package lies in, with its notebooks; None for an installed package."""
+    """Return the root folder of the checkout that `labkit` is imported from; None if it is an installed package."""
     return PACKAGE.parent if (PACKAGE.parent / "pyproject.toml").is_file() else None
 
 

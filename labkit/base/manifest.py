@@ -107,10 +107,12 @@ def _find_root(path: Path) -> Path | None:
 
 
 def _relative_name(root: Path, path: Path | str) -> str:
+    """Return a file's name as the manifest of `root` writes it: "weights/lenet86.npz"."""
     return Path(path).resolve().relative_to(root.resolve()).as_posix()
 
 
 def _is_listed(root: Path, path: Path, content: bytes) -> bool:
+    """Return whether the manifest of `root` lists the file `path` with the digest of this content."""
     return digests(root).get(_relative_name(root, path)) == hashlib.sha256(content).hexdigest()
 
 
@@ -124,13 +126,15 @@ def _hash_files(root: Path) -> dict[str, str]:
 
 
 def _write_manifest(root: Path, recorded: dict[str, str]) -> None:
+    """Write the manifest of a folder from file name -> SHA-256, a line per file in the order of the names."""
     files.write(
         root / NAME, "".join(f"{digest}  {name}\n" for name, digest in sorted(recorded.items()))
     )
 
 
 def _remedy(root: Path, path: Path) -> str:
-    """Return the sentence that says how to restore a file that is not what the manifest says."""
+    """Return the sentence that says how to restore the file `path`, which the manifest of `root` contradicts."""
+    # A folder in place of data/ is a copy of it: the file's original has the same name in data/.
     name = f"data/{_relative_name(root, path)}"
     own = root.resolve() == data_dir().resolve()
     accept = (

@@ -53,5 +53,8 @@ def private_cache() -> Path:
 
 
 def natural_key(name: str) -> list[str | int]:
-    """Return a key that sorts names by the value of the numbers in them: P9_producers before P10_mbarrier_ring."""
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+    """Return a key that sorts names by the value of the numbers in them: P9_producers before P10_mbarrier_ring.
+
+    It is the list of texts and numbers in turn: ["P", 9, "_producers"].
+    """
+    return [int(piece) if piece.isdigit() else piece for piece in re.split(r"(\d+)", name)]

@@ -29,20 +29,22 @@ def show_progress(
 ) -> Iterator[tqdm]:
     """Show a line with `task`, how far it is and for how long, from `DELAY_S` seconds on to the end of the block.
 
+    Yields tqdm's bar, whose `update` the block calls once per step.
+
     Parameters
     ----------
     total : int or None
-        The number of steps, which the block reports by the bar's `update`; None if they are not
-        known.
+        The number of steps; None if it is not known.
     task : str
         What is being done; the bar's `set_description_str` changes it.
     count : callable, optional
-        Returns how many steps another process has done.
+        Returns how many steps another process has done; the block then calls no `update`.
     advice : str
-        What to do if a step does not end.
+        What to do if a step does not end: the line shows it once a step takes `_PATIENCE_S`.
 
-    In a notebook the line stands on standard output, because standard error is shown in red. With
-    TQDM_DISABLE, as in a report, and where no one reads it, there is none.
+    In a notebook the line stands on standard output, because standard error is shown in red. There
+    is no line with TQDM_DISABLE, as in a report, nor where standard error is no terminal, nor
+    inside the block of another call that shows one.
     """
     in_notebook = settings.in_notebook()
     is_hidden = (

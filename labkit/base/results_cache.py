@@ -24,7 +24,10 @@ IDLE_DAYS = 30  # a result that nobody has read for so long is removed
 
 
 def digest(*parts: object) -> str:
-    """Return the SHA-256 of texts and bytes, each with its length in front."""
+    """Return the SHA-256 of bytes and of the texts of other objects, each with its length in front.
+
+    The lengths make ("ab", "c") differ from ("a", "bc").
+    """
     sha = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogateescape")
@@ -56,7 +59,10 @@ def state() -> str:
 
 
 class ResultsCache:
-    """Results kept under one `state`, that of when the computations began, in a folder of this user alone."""
+    """Results kept under one `state`, in a folder of this user alone.
+
+    `state` is what the function `state` returned before the computations began.
+    """
 
     def __init__(self, state: str, folder: Path):
         self.state, self.folder = state, folder / "kept"
@@ -90,4 +96,5 @@ class ResultsCache:
                     path.unlink()
 
     def _path(self, key: tuple) -> Path:
+        """Return the file of a key: its name is the digest of the state and the key."""
         return self.folder / digest(self.state, *key)

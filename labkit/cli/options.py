@@ -11,9 +11,8 @@ from hostcuda.terminal import among
 def _use(engine: str | None) -> str | None:
     """Set the engine, "cpu" or "gpu", for this process and those that it starts; return it.
 
-    None changes nothing.
-
-    Typer calls it when it reads the option, before anything asks for the device.
+    None changes nothing. Typer calls it when it reads the option, before anything asks for the
+    device. Raises BadParameter, which Typer reports, for any other name.
     """
     if engine is not None and engine not in ("cpu", "gpu"):
         raise typer.BadParameter(f"{engine!r} is neither cpu nor gpu")

@@ -148,9 +148,11 @@ class _Bar:
             self.bar.stop()
 
     def start(self, notebook):
+        """Show a bar for a notebook that starts."""
         self.tasks[notebook] = self.bar.add_task(notebook.name, total=None)
 
     def cell(self, notebook, done, total):
+        """Move a notebook's bar: `done` of a `total` of code cells have run."""
         self.bar.update(self.tasks[notebook], completed=done, total=total)
 
     def finish(self, notebook):

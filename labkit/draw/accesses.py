@@ -113,9 +113,9 @@ def _draw_row(page: Page, top: float, access: WarpAccess) -> None:
         warps.draw_sectors(page, left, right, top + 2, 14, used, max_width=56, centered=False)
         return
     # A box of 32 banks or lanes per turn. Of a group of turns, those after the first are conflicts.
-    parts = [(columns, bool(i)) for group in turns.groups for i, columns in enumerate(group)]
-    w = min(148.0, (right - left) / min(len(parts), _MAX_TURNS) - 8)
-    for i, (columns, is_conflict) in enumerate(parts[:_MAX_TURNS]):
+    boxes = [(columns, bool(i)) for group in turns.groups for i, columns in enumerate(group)]
+    w = min(148.0, (right - left) / min(len(boxes), _MAX_TURNS) - 8)
+    for i, (columns, is_conflict) in enumerate(boxes[:_MAX_TURNS]):
         x = left + i * (w + 8)
         page.rect(x, top + 3, w, 12, style.HAIR)
         for column in columns:

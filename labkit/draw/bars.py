@@ -297,7 +297,7 @@ def traffic(page: Page, profile: Profile) -> None:
 
 
 def _describe_change(value: float, before: float) -> str:
-    """Return how a count has changed, in words: "2 × as many", "3 × fewer", "the same"."""
+    """Return how a count has changed, in words: "2 × as many", "3 × fewer", "the same"; of 0, "none before"."""
     if value == before:
         return "the same"
     if not before or not value:

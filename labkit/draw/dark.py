@@ -84,8 +84,8 @@ def darken(colors: np.ndarray) -> np.ndarray:
 
 def _to_oklab(colors: np.ndarray | list[int]) -> np.ndarray:
     """Convert sRGB colours [..., 3] of 0 to 255 to the perceptual colour space OKLab (L, a, b)."""
-    part = np.asarray(colors) / 255  # its curve, IEC 61966-2-1, follows
-    linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+    encoded = np.asarray(colors) / 255  # by the curve of sRGB, IEC 61966-2-1, which is undone next
+    linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
     return np.cbrt(linear @ _CONES.T) @ _LAB.T
 
 
@@ -95,5 +95,5 @@ def _to_srgb(lab: np.ndarray) -> np.ndarray:
     Inverts `_to_oklab`.
     """
     linear = np.clip((lab @ np.linalg.inv(_LAB).T) ** 3 @ np.linalg.inv(_CONES).T, 0, 1)
-    part = np.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
-    return np.round(part * 255).astype(np.uint8)
+    encoded = np.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
+    return np.round(encoded * 255).astype(np.uint8)

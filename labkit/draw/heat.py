@@ -111,7 +111,7 @@ def _draw_panel(
     columns, lines, times = _sort_values(rows[x]), _sort_values(rows[y]), best["op_ms"]
     names = left + 20 + widest(lines, SMALL)
     cell = (left + wide - 14 - names) / len(columns)
-    # v != v: NaN
+    # v != v: only NaN is not equal to itself
     integers = all(isinstance(v, str) or v != v or float(v).is_integer() for v in best[value])
     words = {at: _write_cell(v, integers) for at, v in best[value].items()}
     size, head = (
@@ -184,7 +184,9 @@ def _write_cell(value: str | float, integers: bool) -> str:
     """Return a cell's text: a count in full if all cells are `integers`, else three digits; a dash for NaN."""
     if isinstance(value, str):
         return value
-    return "–" if value != value else f"{value:.0f}" if integers else format_digits(value)
+    if value != value:  # NaN
+        return "–"
+    return f"{value:.0f}" if integers else format_digits(value)
 
 
 def _sort_values(values: pd.Series) -> list:
@@ -192,7 +194,7 @@ def _sort_values(values: pd.Series) -> list:
     return sorted(
         values.dropna().unique(),
         key=lambda value: [
-            (0, float(part), "") if part.replace(".", "", 1).isdigit() else (1, 0, part)
-            for part in str(value).split("x")
+            (0, float(piece), "") if piece.replace(".", "", 1).isdigit() else (1, 0, piece)
+            for piece in str(value).split("x")
         ],
     )

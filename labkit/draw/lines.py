@@ -10,7 +10,7 @@ from hostcuda.limits import occupancy as share_of_warps
 from labkit.base.errors import LabError
 from labkit.draw import style
 from labkit.draw.measured import require_columns
-from labkit.draw.style import SMALL, Page, figure, log_ticks, name_ends, number, percent, widest
+from labkit.draw.style import SMALL, Page, figure, log_ticks, name_ends, percent, set_ticks, widest
 
 _HALF_ULP = 2.0**-11  # the unit roundoff of half: half a unit in its last place
 
@@ -48,8 +48,8 @@ def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]]) -
         ylim=(0, top),
         xlabel="different mask elements that a warp asks for at once",
     )
-    number(ax.xaxis, table.index)  # sets the ticks and their numbers
-    number(ax.yaxis, (tick for tick in ax.get_yticks() if tick <= top))
+    set_ticks(ax.xaxis, table.index)
+    set_ticks(ax.yaxis, (tick for tick in ax.get_yticks() if tick <= top))
     colors = {name: style.BLUE if name == last.name else style.PALE for name in table}
     page.alt = "Line chart, op time (ms) over the mask elements that a warp asks for at once."
     page.plain = "Figure: time over the number of mask elements that a warp asks for at once"
@@ -108,8 +108,8 @@ def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256) -> N
         xlabel="registers per thread",
     )
     ax.step(list(counts), [most * share[used] for used in counts], where="mid", color=style.PALE)
-    number(ax.xaxis, [16, 32, 64, 96, 128, 160, 192, 224, 255])  # sets the ticks and their numbers
-    number(ax.yaxis, range(0, most + 1, 16))
+    set_ticks(ax.xaxis, [16, 32, 64, 96, 128, 160, 192, 224, 255])
+    set_ticks(ax.yaxis, range(0, most + 1, 16))
     page.alt = f"Staircase, resident warps over registers per thread, {arch}."
     # named in a list: the points lie too close
     for row, (used, labels) in enumerate(sorted(points.items())):
@@ -154,8 +154,7 @@ def running_sum(page: Page, terms: int = 4096, part: int = 16) -> None:
     ax.plot(exact, levels, color=style.BLUE, lw=1.8)
     ax.plot(exact, halves, color=style.INK, lw=2.2, ls=(0, (5, 2)))
     for axis in (ax.xaxis, ax.yaxis):
-        # sets the ticks and their numbers
-        number(axis, np.linspace(0, terms, 5).astype(int).tolist())
+        set_ticks(axis, np.linspace(0, terms, 5).astype(int).tolist())
     ends = {
         "true sum": (exact[-1], style.ORANGE),
         "two levels": (levels[-1], style.BLUE),
@@ -229,6 +228,6 @@ def rounding(page: Page, table: pd.DataFrame) -> None:
         ends[label] = largest[-1], color
         page.alt += f" {label}: {largest[0]:.2g} of {lengths[0]:,} products, {largest[-1]:.2g} of {lengths[-1]:,}."
     ax.set_xlim(lengths[0] / 1.15, lengths[-1] * 1.15)
-    number(ax.xaxis, lengths)  # sets the ticks and their numbers
-    number(ax.yaxis, log_ticks(*ax.get_ylim(), (1,)))
+    set_ticks(ax.xaxis, lengths)
+    set_ticks(ax.yaxis, log_ticks(*ax.get_ylim(), (1,)))
     name_ends(page, ax, right, ends, ends)

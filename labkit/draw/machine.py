@@ -178,8 +178,9 @@ def simulate_issue(warps: int, work: int, latency: int, cycles: int) -> list[lis
     `work` instructions, the last of which is a load; the next one needs its word, `latency` cycles
     later, and so on. The scheduler takes the warp that has been ready for longest.
     """
-    # left: until its load, inclusive
-    ready_at, left, states = ([0] * warps, [work] * warps, [[] for _ in range(warps)])
+    # of each warp: the cycle from which it can issue; the instructions up to and with its next load
+    ready_at, remaining = [0] * warps, [work] * warps
+    states: list[list[str]] = [[] for _ in range(warps)]
     for cycle in range(cycles):
         ready = [warp for warp in range(warps) if ready_at[warp] <= cycle]
         chosen = min(ready, key=lambda warp: (ready_at[warp], warp), default=None)
@@ -188,9 +189,9 @@ def simulate_issue(warps: int, work: int, latency: int, cycles: int) -> list[lis
                 "issues" if warp == chosen else "ready" if warp in ready else "waits"
             )
         if chosen is not None:
-            left[chosen] -= 1
-            if left[chosen] == 0:
-                ready_at[chosen], left[chosen] = cycle + 1 + latency, work
+            remaining[chosen] -= 1
+            if remaining[chosen] == 0:
+                ready_at[chosen], remaining[chosen] = cycle + 1 + latency, work
     return states
 
 

@@ -68,9 +68,8 @@ def im2col(
         f"one channel of {H}×{W}, K = {K}   ·   x has {H * W} elements, u has {size} × {Ho * Wo} = {u.size}",
     )
 
-    def draw_elements(
-        left: float, numbers: np.ndarray, places: list
-    ) -> None:  # those at places (i, j) in orange
+    def draw_elements(left: float, numbers: np.ndarray, places: list) -> None:
+        """Draw a matrix of the inputs' numbers from x = `left`, those at the places (i, j) in orange."""
         for i, j in places:
             page.rect(left + j * cell, top + i * cell, cell, cell, style.ORANGE)
         page.cells(left, top, *numbers.shape, cell)
@@ -91,6 +90,7 @@ def im2col(
     def highlight(
         x: float, y: float, w: float, h: float, color: str = style.BLUE, face: str = style.TINT
     ) -> None:
+        """Draw a rectangle behind the cells, and its outline above them."""
         page.rect(x, y, w, h, face, zorder=0.5)
         page.frame(x, y, w, h, color, 2.6)
 
@@ -542,15 +542,15 @@ def pool(page: Page, lane: int = 0) -> None:
     for column in range(8):
         page.small(x0 + (column + 0.5) * cell, top - 8, str(column), ha="center")
     page.small(x0 - 8, top - 8, "square", ha="right")
-    for each in range(WARP):
-        for register, (row_map, h, column) in enumerate(locate_sums(each)):
+    for holder in range(WARP):
+        for register, (row_map, h, column) in enumerate(locate_sums(holder)):
             square, w = divmod(column, SIDE)
             row = 8 * w + 2 * row_map + h
             x, y = x0 + square * cell, top + row * cell
-            page.rect(x, y, cell, cell, pair.get(each, style.EMPTY), style.PAPER, 1)
-            look = ("bold", style.INK) if each in pair else ("normal", style.MUTED)
+            page.rect(x, y, cell, cell, pair.get(holder, style.EMPTY), style.PAPER, 1)
+            look = ("bold", style.INK) if holder in pair else ("normal", style.MUTED)
             page.small(
-                x + cell / 2, y + cell / 2 + 4, str(each), look[1], ha="center", weight=look[0]
+                x + cell / 2, y + cell / 2 + 4, str(holder), look[1], ha="center", weight=look[0]
             )
             if square == 0 and not register % 2:
                 words = f"map {row_map}  ({h}, {w})"
@@ -562,17 +562,17 @@ def pool(page: Page, lane: int = 0) -> None:
         x1, top - 40, f"Map {m}, squares {squares[0]} and {squares[1]}", "in the two lanes"
     )
     gap = 36  # between the squares
-    for h, each in enumerate(pair):
-        for register, (_, row, column) in enumerate(locate_sums(each)):
+    for h, holder in enumerate(pair):
+        for register, (_, row, column) in enumerate(locate_sums(holder)):
             assert row == h, "a lane has one row of its squares"
             square, w = divmod(column - first, SIDE)
             x, y = x1 + square * (2 * side + gap) + w * side, top + 8 + h * side
-            page.rect(x, y, side, side, pair[each], style.PAPER, 1.5)
+            page.rect(x, y, side, side, pair[holder], style.PAPER, 1.5)
             page.small(x + side / 2, y + side / 2 + 4, f"d[{register}]", style.INK, ha="center")
         page.small(
             x1 + 4 * side + gap + 10,
             top + 8 + (h + 0.5) * side + 4,
-            f"lane {each}",
+            f"lane {holder}",
             style.INK,
             weight="bold",
         )
@@ -586,11 +586,11 @@ def pool(page: Page, lane: int = 0) -> None:
     middles = [x1 + side + n * (2 * side + gap) for n in range(2)]
     page.caption(x1, y - 22, "1", "each lane: of each square, the maximum of its sums")
     high, wide_box = 26, 2 * side - 12
-    for h, each in enumerate(pair):
+    for h, holder in enumerate(pair):
         for n, middle in enumerate(middles):
             keeps = n == h
             box = (middle - wide_box / 2, y - 6 + h * (high + 26), wide_box, high)
-            page.rect(*box, pair[each], style.INK if keeps else "none", 1.6 if keeps else 0)
+            page.rect(*box, pair[holder], style.INK if keeps else "none", 1.6 if keeps else 0)
             page.small(
                 middle,
                 box[1] + high / 2 + 4,
@@ -602,7 +602,7 @@ def pool(page: Page, lane: int = 0) -> None:
         page.small(
             x1 + 4 * side + gap + 10,
             y - 6 + h * (high + 26) + high / 2 + 4,
-            f"lane {each}",
+            f"lane {holder}",
             style.INK,
             weight="bold",
         )
@@ -620,8 +620,8 @@ def pool(page: Page, lane: int = 0) -> None:
     stores = f"lane {upper} stores square {squares[0]}, lane {lower} square {squares[1]}"
     page.caption(x1, end + 26, "3", stores)
     held = [
-        ", ".join(f"d[{i}] ({h}, {w})" for i, (_, h, w) in enumerate(locate_sums(each)))
-        for each in pair
+        ", ".join(f"d[{i}] ({h}, {w})" for i, (_, h, w) in enumerate(locate_sums(holder)))
+        for holder in pair
     ]
     page.alt = (
         f"The 16 × 8 sums of a product, with the lane that holds each. Of map {m}, squares {squares[0]} and "

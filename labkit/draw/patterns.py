@@ -148,7 +148,11 @@ def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2) ->
 
 @dataclass
 class _Tile:
-    """When a tile of a ring is loaded and read: its stage is full from `full` on, and empty again after `done`."""
+    """The times of a tile of a ring: it is loaded from `start` to `loaded`, and read from `begin` to `done`.
+
+    Its stage is full from `full` on: then the producer goes on to the next tile. It is empty again
+    after `done`.
+    """
 
     start: float
     loaded: float
@@ -160,7 +164,11 @@ class _Tile:
 def _hand_over(
     load: Sequence[float], read: float, stages: int, producer_waits: bool
 ) -> list[_Tile]:
-    """Return the times of the tiles of a ring; `producer_waits` says whether the producer waits at `full`, too."""
+    """Return the times of the tiles of a ring with this many `stages`.
+
+    `load` has the time to load each tile, `read` is the time to read one. `producer_waits` says
+    whether the producer waits at `full` until the consumers come, or goes on at once.
+    """
     tiles: list[_Tile] = []
     for i, time in enumerate(load):
         start = tiles[-1].full if tiles else 0.0

@@ -11,7 +11,7 @@ from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
 from labkit.draw import style
 from labkit.draw.measured import Measured
-from labkit.draw.style import SMALL, Page, figure, log_ticks, number, percent, wide
+from labkit.draw.style import SMALL, Page, figure, log_ticks, percent, set_ticks, wide
 from labkit.spec import devices, layers
 from labkit.spec.devices import Device
 from labkit.spec.layers import Layer
@@ -74,6 +74,7 @@ def roofline(
     ridge, (label, x, y), (_, xs, ys) = peak / bandwidth, points[-1], zip(*points, strict=True)
 
     def roof(x):
+        """Return the rate [GFLOP/s] that the roof permits at an intensity x [FLOP/B]."""
         return min(peak, x * bandwidth)
 
     page.open(430, f"{label} reaches {percent(y / roof(x))} of its roof", subtitle, note)
@@ -94,16 +95,17 @@ def roofline(
     )
     for axis, digits in ((ax.xaxis, (1, 2, 5)), (ax.yaxis, (1,))):
         ticks = log_ticks(*axis.get_view_interval(), digits)
-        number(axis, ticks if len(ticks) > 1 else log_ticks(*axis.get_view_interval(), (1, 2, 5)))
+        set_ticks(
+            axis, ticks if len(ticks) > 1 else log_ticks(*axis.get_view_interval(), (1, 2, 5))
+        )
     ax.grid(axis="both")
     ax.spines[:].set_visible(False)
     ax.plot([low, ridge, high], [low * bandwidth, peak, peak], color=style.INK, lw=2.2, zorder=3)
     ax.fill_between(
         [low, ridge, high], [low * bandwidth, peak, peak], bottom, color=style.MIST, zorder=0
     )
-    for (
-        rate
-    ) in others:  # level lines, from the roof's slope on; then slanted ones, up to its level part
+    # level lines, from the roof's slope on; then slanted ones, up to its level part
+    for rate in others:
         ax.plot(
             [rate / bandwidth, high],
             [rate, rate],
@@ -222,7 +224,8 @@ def _name_points(
     occupied = [text.get_window_extent().transformed(page.pixels.inverted()) for text in ax.texts]
     occupied += [Bbox.from_extents(x - 5, y - 5, x + 5, y + 5) for x, y in spots]
 
-    def is_free(box: Bbox) -> bool:  # in CSS pixels: it lies on the axes and covers nothing
+    def is_free(box: Bbox) -> bool:
+        """Return whether a box, in CSS pixels, lies on the axes and covers nothing."""
         padded = box.padded(2)  # so that no name touches a line or a name of the roof
         crossed = ((lines > padded.min) & (lines < padded.max)).all(axis=1).any()
         return (

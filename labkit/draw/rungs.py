@@ -8,7 +8,7 @@ from labkit.base.errors import LabError
 from labkit.base.numerals import ms, times
 from labkit.draw import style
 from labkit.draw.measured import Measured
-from labkit.draw.style import SMALL, Page, figure, log_ticks, number, wide, widest
+from labkit.draw.style import SMALL, Page, figure, log_ticks, set_ticks, wide, widest
 
 _COLUMNS = ("op_ms", "x_reference")  # what a table needs besides those of `Measured`
 # pixels: heading and key, a bar, under the bars, between panels
@@ -169,7 +169,7 @@ def _draw_panel(
         ylim=(len(labels) - 0.5, -0.5),
         xlabel="op time (ms, log scale)",
     )
-    number(ax.xaxis, ticks)  # sets the ticks and their numbers
+    set_ticks(ax.xaxis, ticks)
     ax.grid(axis="x")
     ax.spines[:].set_visible(False)
     reference = panel.groupby("unit")["reference"].first()[::-1]  # FP32 first

@@ -397,7 +397,7 @@ def _find_kernel() -> object | None:
     return getattr(ipython.get_ipython() if ipython else None, "kernel", None)
 
 
-def number(axis: Axis, ticks: Iterable[float]) -> None:
+def set_ticks(axis: Axis, ticks: Iterable[float]) -> None:
     """Put these ticks on `axis`, such as ``ax.xaxis``, with commas at the thousands: "10,000"."""
     ticks = list(ticks)
     axis.set_ticks(ticks, [f"{tick:,.10g}" for tick in ticks])
@@ -439,7 +439,7 @@ def name_ends(
 
 
 def ink_on(face: str) -> str:
-    """Return the colour, light or dark, of text on a ground of this colour."""
+    """Return the colour of text on a ground of this colour: `PAPER` on a dark one, `INK` on a light one."""
     # the weights of luma, ITU-R BT.601
     return PAPER if np.dot(to_rgb(face), (0.3, 0.59, 0.11)) < 0.5 else INK
 

@@ -9,7 +9,7 @@ from labkit.base.errors import LabError
 from labkit.base.numerals import ms
 from labkit.draw import style
 from labkit.draw.measured import require_columns
-from labkit.draw.style import SMALL, Page, count, figure, ink_on, number, percent
+from labkit.draw.style import SMALL, Page, count, figure, ink_on, percent, set_ticks
 from labkit.measure.pipeline import STEPS, busy_ms, overlap, span_ms
 
 _COLORS = dict(zip(STEPS, (style.SKY, style.ORANGE, style.BLUE), strict=True))
@@ -75,7 +75,7 @@ def gantt(
         page.alt += f" {name + ': ' if name else ''}{words}"
         top += height
     marked = f"the link’s reference time, {ms(reference_ms)}" if reference_ms else ""
-    number(page.fig.axes[-1].xaxis, ticks)  # sets the ticks and their numbers
+    set_ticks(page.fig.axes[-1].xaxis, ticks)
     page.small(
         page.width - _RIGHT,
         bottom + 34,
@@ -228,8 +228,8 @@ def chunk_sizes(
     # room for the line's name
     low = reference_ms - 0.15 * (high - reference_ms) if reference_ms else 0
     ax.set(xlim=(chunks[0] / 1.15, chunks[-1] * 1.15), ylim=(low, high))
-    number(ax.xaxis, chunks)  # sets the ticks and their numbers
-    number(ax.yaxis, _round_ticks(low, high))
+    set_ticks(ax.xaxis, chunks)
+    set_ticks(ax.yaxis, _round_ticks(low, high))
     if reference_ms:
         ax.axhspan(reference_ms, 1.15 * reference_ms, color=style.ORANGE, alpha=0.16, lw=0)
         ax.axhline(reference_ms, color=style.ORANGE, lw=1.6)

@@ -9,7 +9,7 @@ from labkit.base.errors import LabError
 from labkit.base.numerals import format_digits
 from labkit.draw import style
 from labkit.draw.measured import require_columns
-from labkit.draw.style import SMALL, Page, figure, log_ticks, name_ends, number, widest
+from labkit.draw.style import SMALL, Page, figure, log_ticks, name_ends, set_ticks, widest
 
 _ROW, _BAR = 36, 11  # pixels: two bars with space, one bar
 
@@ -95,8 +95,8 @@ def accuracies(page: Page, curves: Mapping[str, pd.Series]) -> None:
     # near 0.
     low = int(min(100 * curve.iloc[1:].min() for curve in curves.values()) // 10 * 10)
     ax = page.axes(52, 80, right - 8, 302, ylim=(low, 100), xlabel="epochs")
-    number(ax.yaxis, range(low, 101, 10 if low > 40 else 20))  # sets the ticks and their numbers
-    number(ax.xaxis, MaxNLocator(8, integer=True).tick_values(0, most))
+    set_ticks(ax.yaxis, range(low, 101, 10 if low > 40 else 20))
+    set_ticks(ax.xaxis, MaxNLocator(8, integer=True).tick_values(0, most))
     ax.set_xlim(0, most)
     page.small(12, 66, "%")
     page.alt, page.plain = "Line chart, accuracy over epochs.", "Figure: accuracy over epochs"
@@ -153,8 +153,8 @@ def epoch_times(
         page.alt += f" {label}: {value:.3g} s."
     low, high = ax.get_ylim()
     ax.set_ylim(low / 1.2, max(high, *levels.values(), 0) * 1.2 if levels else high)
-    number(ax.xaxis, log_ticks(*ax.get_xlim(), (1,)))  # sets the ticks and their numbers
-    number(ax.yaxis, log_ticks(*ax.get_ylim(), (1,)))
+    set_ticks(ax.xaxis, log_ticks(*ax.get_xlim(), (1,)))
+    set_ticks(ax.yaxis, log_ticks(*ax.get_ylim(), (1,)))
     name_ends(page, ax, right, ends, [name])
 
 
@@ -191,6 +191,6 @@ def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
         page.alt += (
             f" {name}: {', '.join(f'{value:.3g} with {share:,}' for share, value in line.items())}."
         )
-    number(ax.xaxis, log_ticks(*ax.get_xlim(), (1,)))  # sets the ticks and their numbers
-    number(ax.yaxis, log_ticks(*ax.get_ylim(), (1, 2, 5)))
+    set_ticks(ax.xaxis, log_ticks(*ax.get_xlim(), (1,)))
+    set_ticks(ax.yaxis, log_ticks(*ax.get_ylim(), (1, 2, 5)))
     name_ends(page, ax, right, ends, table.columns[:1])

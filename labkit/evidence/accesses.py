@@ -98,7 +98,11 @@ _FOLLOWING = 8  # accesses that are kept after the worst one
 
 
 def _count_excess(site: dict) -> int:
-    """Return the sectors or wavefronts of a site, an access in the source, above those that its bytes need."""
+    """Return the sectors or wavefronts of a site, an access in the source, above those that its bytes need.
+
+    `site` is a dict of the engine's; one in shared or constant memory has the number already, as
+    "conflicts".
+    """
     return (
         site["conflicts"]
         if "conflicts" in site
@@ -126,9 +130,8 @@ def _list_accesses(plan: Plan, line: int | None) -> list[dict]:
     """
     file_name = plan.variant.file_name
 
-    # returns the records of the plan's launches, the last ones of this process: kernel, sites,
-    # requests
     def run():
+        """Run the plan; return a record of each of its launches, the last ones of this process."""
         child.run_and_wait(plan)
         return checking.launches()[-len(plan.launches) :]
 

@@ -118,11 +118,10 @@ def prepare_command(
 def read_runs(folder: Path) -> list[dict]:
     """Return a dict per variant that the child ran: label, rung, launches (how many).
 
-    CompileError if one could not.
+    Raises CompileError if a variant did not compile in the child.
     """
-    if (
-        folder / "refused"
-    ).is_file():  # `load_plans` writes both files: a list of CompileError's arguments, and dicts
+    # `load_plans` writes both files: a list of CompileError's arguments, and a dict per line
+    if (folder / "refused").is_file():
         raise hostcuda.driver.CompileError(*json.loads((folder / "refused").read_text()))
     return processes.lines(folder / "ran")
 

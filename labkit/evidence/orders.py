@@ -32,8 +32,9 @@ _USUAL = [(3, 4, 5, 6, 7, 8), (3, 7, 4, 5, 6, 8)]
 def find_order(variant: Variant) -> tuple[str, ...]:
     """Return what each parameter of a variant's kernel should get, if another order than the ladder's is right.
 
-    It is empty if none is, if the kernel is not the only one of its rung, and without trying if it
-    has the ladder's names. Raises as `child.trace`.
+    For a kernel (x, y, k, ...) that is ("x", "y", "k", "B", ...). It is empty if no other order is
+    right, if the rung has several kernels, and, without trying, if the parameters have the ladder's
+    names. Raises as `child.trace`.
     """
     own_names = list_names(variant)
     # an unnamed one, such as the last of rung 03, goes by its type

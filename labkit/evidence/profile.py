@@ -149,4 +149,6 @@ def profile(
 
 def _drop_missing(row: Mapping) -> dict:
     """Return a row of a table without its NaN: what the engine did not count for this access."""
-    return {name: value for name, value in row.items() if value == value}
+    return {
+        name: value for name, value in row.items() if value == value
+    }  # NaN is not equal to itself

@@ -43,9 +43,10 @@ def sanitize(
     engine: str | None = None,
     timeout: float | None = 600,
 ) -> hostcuda.sanitize.Findings:
-    """Check the memory accesses and barriers of variants on one layer, in a process of their own.
+    """Check the memory accesses and barriers of variants on one layer, in a process of their own; return the findings.
 
-    Of a module, the name in ``%%cuda NAME``, the last launch is repeated.
+    Of a module, the name in ``%%cuda NAME``, the last launch is repeated; `layer` and `batch` then
+    have no effect.
 
     Parameters
     ----------

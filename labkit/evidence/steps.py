@@ -97,7 +97,8 @@ def _follow_thread(
         address: (name, shapes.get(name, ())) for name, address in plan.buffers.items() if address
     }
 
-    def launch():  # twice, by `follow`: y is filled with NaN, so that both runs begin alike
+    def launch():
+        """Run the plan, with NaN in y before, so that both runs of `stepping.follow` begin alike."""
         hostcuda.driver.memset_d8(
             plan.y, 0xFF, int(np.prod(shapes["y"])) * variant.io_dtype.itemsize
         )
@@ -143,7 +144,7 @@ def _to_json(value: object, buffers: Mapping[int, tuple]) -> object:
 def _describe_access(access: stepping.Access, buffers: Mapping[int, tuple]) -> dict:
     """Return an access as a dict for JSON: op, space, name, index, value; `buffers`: address -> (name, shape)."""
     name, shape = buffers.get(access.base, (access.name or f"{access.space} memory", access.shape))
-    # if the shape is not known
+    # where the shape is not known, take the bytes of this access
     element_bytes = (len(shape) and access.bytes // int(np.prod(shape))) or access.size
     index = _unravel((access.address - access.base) // element_bytes, shape)
     value = _to_json(access.value, buffers)

@@ -70,8 +70,8 @@ def _wrap_in_function(source: str, head: re.Match, more_parameters: str = "") ->
 def _parameter_names(parameters: str) -> list[str]:
     """Return the names in a C++ parameter list, "const float *x, int n"; "0" for a parameter without a name."""
     return [
-        words[-1] if len(words := re.findall(r"\w+", part)) > 1 else "0"
-        for part in parameters.split(",")
+        words[-1] if len(words := re.findall(r"\w+", declaration)) > 1 else "0"
+        for declaration in parameters.split(",")
     ]
 
 

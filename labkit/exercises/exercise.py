@@ -191,7 +191,7 @@ def counted(
         missed = -math.inf if "at_least" in wanted else math.inf
         if any(counts[on].get(counter, 0.0) < value for counter, value in least.items()):
             return missed
-        number = sum(counts[on].get(each, 0.0) for each in names)
+        number = sum(counts[on].get(counter, 0.0) for counter in names)
         number /= counts[on][per] if isinstance(per, str) else per
         is_other = any(
             counts[on].get(counter, 0.0)
@@ -202,6 +202,7 @@ def counted(
 
     bounds = [*(("at least", *bound) for bound in least.items())]
     bounds += [("at most" if value else "no", counter, value) for counter, value in most.items()]
+    # "at least 800 global load requests", ...; the last one is joined by "and"
     *others, last = [
         f"{bound} {Fraction(value[1]).limit_denominator(99)} as many {_name_counter(counter)} as "
         f"{_name_counter(value[0])}"
@@ -423,7 +424,7 @@ def _compose_number(folder: Path) -> str:
 
 
 @functools.cache
-def _series() -> dict[str, Path]:
+def _list_series() -> dict[str, Path]:
     """Map the numbers of the lab's own exercises, such as "04a", to their folders, in the order of the pages."""
     # git leaves a folder with a __pycache__ of an exercise that is gone
     files = SERIES.glob("*_*/[a-z]_*/exercise.py")
@@ -469,7 +470,7 @@ def load(folder: Path) -> Exercise:
 def _read_hints(path: Path) -> tuple[str, ...]:
     """Return the paragraphs of a file, each as one line; none if there is no such file."""
     return (
-        tuple(" ".join(part.split()) for part in read(path).strip().split("\n\n"))
+        tuple(" ".join(paragraph.split()) for paragraph in read(path).strip().split("\n\n"))
         if path.is_file()
         else ()
     )
@@ -481,7 +482,7 @@ _load_of_series = functools.cache(load)
 def exercises() -> dict[str, Exercise]:
     """Map numbers to exercises: those of the series in the order of the pages, then the added ones by folder name."""
     return {
-        **{name: _load_of_series(folder) for name, folder in _series().items()},
+        **{name: _load_of_series(folder) for name, folder in _list_series().items()},
         **{name: load(folder) for name, folder in _added.items()},
     }
 
@@ -493,8 +494,10 @@ def _find_folder(name: str) -> Path | None:
     path, without regard to case, finds an added exercise: another person may keep its folder at
     another place.
     """
-    parts = re.fullmatch(r"(\d\d?|P\d\d?)([a-z])", name.strip(), re.IGNORECASE)
-    if folder := _series().get(f"{parts[1].upper():0>2}{parts[2].lower()}" if parts else ""):
+    # "4a" is made "04a", "p3b" is made "P3b"; :0>2 puts zeros in front, up to two characters
+    number = re.fullmatch(r"(\d\d?|P\d\d?)([a-z])", name.strip(), re.IGNORECASE)
+    key = f"{number[1].upper():0>2}{number[2].lower()}" if number else ""
+    if folder := _list_series().get(key):
         return folder
     last_name = PurePath(name.strip()).name.casefold()
     return next(
@@ -511,9 +514,9 @@ def by_name(name: str) -> Exercise:
     if folder := _find_folder(name):
         # One of the series is loaded once per process, an added one each time: its author may be
         # changing it.
-        return _load_of_series(folder) if folder in _series().values() else load(folder)
+        return _load_of_series(folder) if folder in _list_series().values() else load(folder)
     raise LabError(
-        f"there is no exercise {name[:60]!r}; there are {', '.join((*_series(), *_added))}"
+        f"there is no exercise {name[:60]!r}; there are {', '.join((*_list_series(), *_added))}"
     )
 
 
@@ -532,7 +535,7 @@ def exercise(which: str | Path) -> Exercise:
     # exercise.
     if (
         is_path
-        and named not in _series().values()
+        and named not in _list_series().values()
         and (named is None or Path(name).expanduser().is_dir())
     ):
         return load(Path(name))

@@ -108,7 +108,7 @@ def _require_prediction(result: Grade) -> Grade:
     goals = [*zip(result.exercise.goals, result.reached, strict=True)]
     # the last lines are the goals'
     for place, (goal, got) in enumerate(goals, len(result.lines) - len(goals)):
-        # `got` if there is none: nothing is asked
+        # where no prediction is named or noted, `got` itself: then nothing is asked
         predicted = progress.predicted.get(goal.predicted, got)
         if not result.passed or predicted == got:
             continue

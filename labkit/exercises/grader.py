@@ -84,12 +84,8 @@ def _run(
         _mark("done")
     except hostcuda.driver.CompileError as error:
         _mark("compile", text=f"{error.stderr or ''}\n{error.stdout or ''}"[:_MESSAGE])
-    except (
-        EngineError,
-        hostcuda.driver.Error,
-        MemoryError,
-        TypeError,
-    ) as error:  # TypeError: of a kernel's arguments
+    # TypeError: a kernel has other parameters than the launch has arguments
+    except (EngineError, hostcuda.driver.Error, MemoryError, TypeError) as error:
         checking.take()  # writes the records of the launches up to now
         _mark("failed", text=str(error)[:_MESSAGE], fault=isinstance(error, hostcuda.driver.Error))
 

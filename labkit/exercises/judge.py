@@ -136,7 +136,7 @@ class Grade:
 
     @property
     def verdict(self) -> str:
-        """The first line: "goal met", "goal missed", or "not right yet"."""
+        """The first line: "goal met", "goal missed", "not right yet", or `UNTOUCHED` for the starting code."""
         if self.passed:
             return "goal met"
         if self.untouched:
@@ -276,11 +276,13 @@ def collect_marks(result: ChildResult) -> dict[str, dict]:
 
 def _list_kinds(result: ChildResult) -> tuple[str, ...]:
     """Return the kinds of the sanitizer's findings; only a divergent barrier if there is one, as it causes others."""
-    kinds = tuple(finding["kind"] for record in _records(result) for finding in record["findings"])
+    kinds = tuple(
+        finding["kind"] for record in _list_records(result) for finding in record["findings"]
+    )
     return (_DIVERGENT,) if _DIVERGENT in kinds else kinds
 
 
-def _records(result: ChildResult) -> list[dict]:
+def _list_records(result: ChildResult) -> list[dict]:
     """Return the engine's records of the launches: events that are not marks of the grader."""
     return [event for event in result.events if "mark" not in event]
 
@@ -305,8 +307,8 @@ def _answer_questions(exercise: Exercise, source: str, result: ChildResult) -> l
         try:
             exercise.subject.compare(source, case, runs)
         except CheckFailed as wrong:
-            parts = filter(None, ["right", _shorten(str(wrong)), format_messages(unset, text)])
-            return [clean_line, GradeLine(False, "\n".join(parts))]
+            texts = filter(None, ["right", _shorten(str(wrong)), format_messages(unset, text)])
+            return [clean_line, GradeLine(False, "\n".join(texts))]
         except (ValueError, KeyError, IndexError):  # a run has left no array, or a damaged one
             return [
                 clean_line,
@@ -344,9 +346,9 @@ def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) ->
             f"line {line}: it is added to, but nothing sets it to zero: write = {{}}\n    {sums[0]}"
         )
         return GradeLine(False, f"every variable has a value before it is read\n{message}")
-    if found := findings.list_findings(_records(result)):
+    if found := findings.list_findings(_list_records(result)):
         # a divergent barrier first, it causes others
-        finding = min(found, key=lambda one: one["kind"] != _DIVERGENT)
+        finding = min(found, key=lambda candidate: candidate["kind"] != _DIVERGENT)
         finding["line"] = finding["line"] or 0  # None where the place in the source is not known
         return GradeLine(
             False,
@@ -436,8 +438,8 @@ def _sum_counters(exercise: Exercise, events: Sequence[dict]) -> dict[str, dict[
                 for name, metric in NAMES.items():
                     counters[name] = counters.get(name, 0) + (event["counts"].get(metric) or 0)
     for counters in sums.values():
-        for name, parts in SUMS.items():
-            counters[name] = sum(counters[part] for part in parts)
+        for name, summands in SUMS.items():
+            counters[name] = sum(counters[summand] for summand in summands)
         _add_atomics(counters)
         for name, (dividend, divisor) in QUOTIENTS.items():
             counters[name] = (
@@ -467,17 +469,24 @@ def _add_atomics(counters: dict[str, float]) -> None:
 
 
 def write_advice(grade: Grade, due_hint: int, solution_call: str, times: str) -> str:
-    """Return the last paragraph of a grade: a hint, or what to do next.
+    """Return the last paragraph of a grade: a hint, or what to do next; "" if there is nothing to say.
 
-    `due_hint` is the number of the hint that is due, from 1; 0 if none is due, as for the first wrong
-    result whose thread the reader can follow. `solution_call` is the call that shows the lab's own
-    solution, or "". `times` is a sentence with recorded times, for an attempt that has reached the
-    goal.
+    Parameters
+    ----------
+    grade : Grade
+    due_hint : int
+        The number of the hint that is due, from 1; 0 if none is due, as for the first wrong result
+        whose thread the reader can follow.
+    solution_call : str
+        The call that shows the lab's own solution, 'lab.solution("04a")', or "".
+    times : str
+        A sentence with recorded times, for an attempt that has reached the goal; or "".
     """
     exercise, to_follow = grade.exercise, grade.thread_advice
     if grade.untouched:
         return ""
-    # no hint, but what to look at; hints are for wrong results whose thread was shown before
+    # What is wrong gets no hint, but a thread to follow or a question about the finding. Hints
+    # follow when a result is wrong again, and its thread was shown before.
     if grade.verdict == "not right yet" and not (to_follow and due_hint):
         return to_follow or next(
             (_choose_question(line) for line in grade.lines if line.kind in _LOOK), ""
@@ -490,6 +499,7 @@ def write_advice(grade: Grade, due_hint: int, solution_call: str, times: str) ->
         return " ".join(
             filter(None, [f"The lab's own: {solution_call}." if solution_call else "", times])
         )
+    # the goal is missed, or a result is wrong again: the next hint, at last the last one
     if not exercise.hints:
         return to_follow
     due, count = min(due_hint, len(exercise.hints)), len(exercise.hints)

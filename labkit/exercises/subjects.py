@@ -163,7 +163,7 @@ class InPlaceOf:
                     f"this is {attempt.label}, but the exercise asks for {asked.label}: give it the kernel "
                     "of the cell that names this exercise in its first line"
                 )
-        text = _text(attempt)
+        text = _read_text(attempt)
         # made only because it raises LabError if the text has other kernels than the rung
         self.variant(text)
         return text
@@ -394,22 +394,21 @@ class Kernels:
 
     def source(self, attempt: object) -> str:
         """Return the text of an attempt: of a module of ``%%cuda``, of a file, or the text itself."""
-        return _text(attempt)
+        return _read_text(attempt)
 
     def prepare(self, source: str) -> None:
         """Compile a source for all cases, and start the engine."""
         hostcuda.ensure_context()
         for case in self.cases:
-            self._module(source, case)
+            self._compile(source, case)
 
     def inputs(self, case: Case) -> list[ArrayLaunch]:
         """Return the launches of a case, with a `Before` in place of each `Output`."""
         # id of an Output -> its Before: launches may share one
         launches, handed_over = (self.make_launches(case), {})
 
-        def hide_expected(
-            argument: object,
-        ) -> object:  # a Before for an Output; any other argument unchanged
+        def hide_expected(argument: object) -> object:
+            """Return a `Before` for an `Output`, and any other argument unchanged."""
             if not isinstance(argument, Output):
                 return argument
             return handed_over.setdefault(
@@ -424,7 +423,7 @@ class Kernels:
         self, source: str, case: Case, inputs: list[ArrayLaunch]
     ) -> Iterator[dict[str, np.ndarray]]:
         """Do the launches that `inputs` returned for the case; yield once: name of an `Output` -> its array on exit."""
-        module = self._module(source, case)
+        module = self._compile(source, case)
         arguments_of_all = (argument for call in inputs for argument in call.arguments)
         # By id, because launches that share an array share its memory on the device.
         arrays = {
@@ -480,7 +479,8 @@ class Kernels:
         """Return keyword arguments of `SourceModule` for a case; by default for the last one, which is counted."""
         return cell_arguments(source, "attempt", *self.options(*(case or self.cases[-1]).what))
 
-    def _module(self, source: str, case: Case):
+    def _compile(self, source: str, case: Case):
+        """Return the SourceModule of a source for a case."""
         return hostcuda.compiler.SourceModule(**self.arguments(source, case))
 
     def warnings(self, source: str) -> str:
@@ -559,7 +559,7 @@ def _supports(kernel: Variant, layer: Layer) -> bool:
     return True
 
 
-def _text(attempt: object) -> str:
+def _read_text(attempt: object) -> str:
     """Return the text of an attempt: its `source` if it has one, the content of a file, or the text itself."""
     text = getattr(attempt, "source", attempt)
     if isinstance(text, Path) or (isinstance(text, str) and text.strip()):

@@ -61,7 +61,10 @@ _MISSING = {
 
 
 def count_features(code: str) -> dict[str, float]:
-    """Return ``divisions_in_loops`` (with remainders) and ``floats`` (types, conversions, constants)."""
+    """Count in a kernel's code ``divisions_in_loops`` (with remainders) and ``floats`` (types, conversions, constants).
+
+    Returns a dict with these two names, for goals on the text.
+    """
     divisions = len(_DIVISION.findall(_find_repeated_code(code)))
     return {
         "divisions_in_loops": divisions,
@@ -212,8 +215,12 @@ def list_slips(attempt: Attempt, solution: str) -> Iterator[str]:
     lines, right = [*_read_lines(attempt.source)], [words for _, words in _read_lines(solution)]
     if not attempt.runs_wrong or len(lines) != len(right):
         return
-    others = [(n, words, of) for (n, words), of in zip(lines, right, strict=True) if words != of]
-    slips = [_find_slip(words, of) for _, words, of in others[: _SLIPS + 1]]
+    others = [
+        (number, words, right_words)
+        for (number, words), right_words in zip(lines, right, strict=True)
+        if words != right_words
+    ]
+    slips = [_find_slip(words, right_words) for _, words, right_words in others[: _SLIPS + 1]]
     if 0 < len(others) <= _SLIPS and all(slips):
         yield f"Line {others[0][0]} {slips[0]}"
 
@@ -229,8 +236,8 @@ def _find_slip(words: Sequence[str], right: Sequence[str]) -> str:
     """Return how these words differ from the right ones, as the end of a sentence; "" if not by a word or two."""
     if max(len(words), len(right)) > _LONGEST:
         return ""
-    if len(words) == len(right) and (said := _describe_exchanged(words, right)):
-        return said
+    if len(words) == len(right) and (description := _describe_exchanged(words, right)):
+        return description
     if [word for word in words if word not in "()"] == [word for word in right if word not in "()"]:
         return "has other parentheses: which operation comes first?"
     if sorted(words) == sorted(right):
@@ -241,7 +248,10 @@ def _find_slip(words: Sequence[str], right: Sequence[str]) -> str:
 
 
 def _describe_edits(words: Sequence[str], right: Sequence[str]) -> str:
-    """Return what a line lacks, or has in addition or in place of it, as the end of a sentence; "" if it is much."""
+    """Return what a line lacks, or has in addition or in place of it, as the end of a sentence.
+
+    It is "" if that is more than six words, or a brace or a semicolon, or cannot be named.
+    """
     edits = [
         edit
         for edit in SequenceMatcher(None, right, words, autojunk=False).get_opcodes()
@@ -282,8 +292,8 @@ def _describe_exchanged(words: Sequence[str], right: Sequence[str]) -> str:
     if pair <= {"=", "+=", "-="}:
         return f"has `{word}`: = forgets what was there, += adds to it, and -= takes away from it."
     if pair <= {"x", "y", "z"} and words[places[0] - 1] == ".":
-        whole = words[places[0] - 2] + f".{word}"
-        return f"has `{whole}`: what do x and y count here, and along which of them are lanes neighbours?"
+        member = words[places[0] - 2] + f".{word}"  # "threadIdx.y"
+        return f"has `{member}`: what do x and y count here, and along which of them are lanes neighbours?"
     if before.isdigit() and word.isdigit():
         if "__shared__" in words:
             return f"has the number {word}: compare the array's size with the largest index of any thread."

@@ -93,9 +93,11 @@ class CompiledKernels:
         }
 
     def __getattr__(self, name: str) -> Callable[..., None]:
+        """Return the kernel `name` as a function of the number of outputs and the kernel's arguments."""
         return functools.partial(self._launch, self._functions[name])
 
     def _launch(self, function, outputs, *arguments):
+        """Launch a prepared kernel with at least `outputs` threads, in whole blocks."""
         function.prepared_call(
             (tiles(outputs, self._threads), 1, 1), (self._threads, 1, 1), *arguments
         )
@@ -103,6 +105,7 @@ class CompiledKernels:
 
 @functools.cache
 def _compile_kernels() -> CompiledKernels:
+    """Return the kernel that `images_with_nan` launches, compiled by the first call."""
     return CompiledKernels("buffers.cu", nan_images="PPqqi")
 
 

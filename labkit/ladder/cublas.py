@@ -54,8 +54,8 @@ def product(
     """Compute y = k u for each of B images, with the arguments of the prepared kernel `gemm`.
 
     u [B, C K K, Ho Wo], k [M, C K K] and y [B, M, Ho Wo] are addresses on the device, of float32 in
-    row-major order. grid, block and shared_size are ignored: cuBLAS chooses its own. Raises
-    LabError if cuBLAS reports an error.
+    row-major order. `stream` is PyCUDA's, or None for the default stream. `grid`, `block` and
+    `shared_size` have no effect: cuBLAS chooses its own. Raises LabError if cuBLAS reports an error.
     """
     # ctypes takes no numbers of NumPy
     u, k, y, B, C, H, W, M, K = map(int, (u, k, y, B, C, H, W, M, K))

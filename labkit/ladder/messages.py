@@ -43,7 +43,11 @@ class Message:
     text: str
 
     def show(self, lines: list[str]) -> str:
-        """Return the message as text, with its line of the source, whose `lines` are given, and a caret if it fits."""
+        """Return the message as text, with its line of the source and a caret below its column.
+
+        `lines` are all lines of the source. A line that it does not have, and a column that is not
+        known, are left out.
+        """
         text = f"line {self.line}: {self.kind}: {self.text}"
         if not 1 <= self.line <= len(lines):
             return text
@@ -67,13 +71,21 @@ def parse_messages(output: str, lines: list[str]) -> Iterator[Message]:
 
 
 def match_lines(text: str, cell: str) -> dict[int, int]:
-    """Map each line of a text that comes from a cell, counted from 1, to its number in the cell."""
-    same = SequenceMatcher(None, text.splitlines(), cell.splitlines(), False).get_matching_blocks()
-    return {a + i: b + i for a, b, count in same for i in range(1, count + 1)}
+    """Map the numbers of the lines of a text that come from a cell to their numbers in the cell, all from 1."""
+    matcher = SequenceMatcher(None, text.splitlines(), cell.splitlines(), False)
+    return {
+        text_start + i: cell_start + i
+        for text_start, cell_start, count in matcher.get_matching_blocks()
+        for i in range(1, count + 1)
+    }
 
 
 def to_cell_lines(messages: Iterable[Message], text: str, cell: str) -> Iterator[Message]:
-    """Yield messages about a text, with the line numbers of the cell whose functions are in it; 0 for other lines."""
+    """Yield messages about a text, with the line numbers of the cell whose functions are in it.
+
+    A message about a line that is not the cell's gets the line of a `{` that the cell does not
+    close, and says so. If all are closed, it gets the line 0.
+    """
     lines, brace = match_lines(text, cell), find_unclosed_brace(code_only(cell))
     for message in messages:
         if message.line in lines:
@@ -141,11 +153,15 @@ def format_errors(output: str, lines: list[str]) -> str:
 
 
 def find_lacking(output: str) -> str:
-    """Return what the GPU lacks, by a compiler's output: "wgmma, which needs compute capability 9.0"; else ""."""
+    """Return what the GPU lacks, by a compiler's output: "wgmma, which needs compute capability 9.0".
+
+    "wgmma, which its architecture does not have" if the compiler does not say what it needs; "" if
+    the output complains of nothing that a GPU lacks.
+    """
     if not (match := _LACKING.search(output)):
         return ""
     if match["major"] or match["function"]:
-        # of __reduce_..._sync
+        # 8.0 is that of __reduce_..._sync, which nvcc does not tell
         capability = f"{match['major']}.{match['minor']}" if match["major"] else "8.0"
         return f"{match['instruction'] or match['function']}, which needs compute capability {capability}"
     return f"{match['instruction']}, which its architecture does not have"

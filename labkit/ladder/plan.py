@@ -38,9 +38,9 @@ _constant_lock = threading.RLock()
 def images_per_launch(batch: int, scratch: int, free: int, limit: int | None = None) -> int:
     """Return how many images one launch computes, so that the launches of a batch have nearly equal sizes.
 
-    It is at most the grid's size in z, `limit`, and what fits into the scratch buffer: that takes
-    `scratch` bytes per image, and at most `MAX_SCRATCH_BYTES` and a quarter of the `free` bytes of
-    device memory.
+    It is at most the grid's size in z, `limit` (if it is not None), and what fits into the scratch
+    buffer. That buffer takes `scratch` bytes per image, and at most `MAX_SCRATCH_BYTES` and a
+    quarter of the `free` bytes of device memory; with `scratch` = 0 there is none.
     """
     limit = min(batch, limit or batch, MAX_GRID[2])
     if scratch:
@@ -51,9 +51,9 @@ def images_per_launch(batch: int, scratch: int, free: int, limit: int | None = N
 
 def draw_inputs(x: np.ndarray, layer: Layer, rng: np.random.Generator) -> np.ndarray:
     """Fill x [B, C, H, W] with random images, 0 to 1; return random masks k, -0.25 to 0.75, of the same data type."""
-    # in parts: no second array of all images in float32
-    for part in np.array_split(x, tiles(len(x), 1000)):
-        part[...] = rng.random(part.shape, dtype=np.float32)
+    # 1000 images at a time: no second array of all images in float32
+    for images in np.array_split(x, tiles(len(x), 1000)):
+        images[...] = rng.random(images.shape, dtype=np.float32)
     return (rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)).astype(x.dtype)
 
 
@@ -124,7 +124,11 @@ class LayerKernel:
         )
 
     def module(self, quick: bool = False) -> Any:
-        """Return the compiled module, a SourceModule; it is compiled once per process: see `Variant.compile`."""
+        """Return the compiled module, a SourceModule; it is compiled once per process.
+
+        With `quick` the CPU engine optimizes it less, which takes half of the time. Raises as
+        `Variant.compile` does.
+        """
         return self.variant.compile(self.defines, quick)
 
     def plan(
@@ -410,7 +414,10 @@ class Plan(Closing):
                     self._mask = _masks[self._constant] = hashlib.sha256(factors.tobytes()).digest()
 
     def load_random(self) -> Plan:
-        """Copy random images and masks, as `draw_inputs` has them, to the device; return this plan."""
+        """Copy random images, 0 to 1, and masks, -0.25 to 0.75, to the device; return this plan.
+
+        Every call copies the same numbers.
+        """
         x = np.empty(self.layer.x_shape(self.batch), self.variant.io_dtype)
         k = draw_inputs(x, self.layer, np.random.default_rng(1))  # fills x, too
         self.load(x, k)

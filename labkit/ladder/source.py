@@ -44,10 +44,11 @@ _TEMPLATES = re.compile(r"^\s*#\s*include\s*<(?:cuda/|cooperative_groups|mma\.h)
 
 
 def cell_arguments(text: str, name: str, *options: str) -> dict:
-    """Return the arguments of `SourceModule` for any CUDA C++.
+    """Return the keyword arguments of `SourceModule` for any CUDA C++, such as the text of a %%cuda cell.
 
-    PyCUDA adds ``extern "C"`` around a text that has none. Where a header's templates forbid that,
-    each kernel gets its own.
+    `name` is the file's name in messages, without ".cu"; `options` are the compiler's. PyCUDA adds
+    ``extern "C"`` around a text that has none. Where a header's templates forbid that, each kernel
+    gets its own.
     """
     if 'extern "C"' not in text and _TEMPLATES.search(text):
         text = _declare_in_c(text)
@@ -56,12 +57,12 @@ def cell_arguments(text: str, name: str, *options: str) -> dict:
 
 def _declare_in_c(text: str) -> str:
     """Return the text with ``extern "C"`` before each kernel that is no template, on the same line."""
-    code, parts, end = code_only(text), [], 0
+    code, pieces, end = code_only(text), [], 0
     for kernel in re.finditer(r"\b__global__\b", code):
         if not re.search(r"\btemplate\s*<[^;{}]*>\s*$", code[: kernel.start()]):
-            parts += [text[end : kernel.start()], 'extern "C" ']
+            pieces += [text[end : kernel.start()], 'extern "C" ']
             end = kernel.start()
-    return "".join([*parts, text[end:]])
+    return "".join([*pieces, text[end:]])
 
 
 def digest(source: str) -> str:
@@ -70,11 +71,12 @@ def digest(source: str) -> str:
 
 
 def as_path(source: str | Path) -> Path | None:
-    """Return the path if `source` is one, None if it is a kernel's text.
+    """Return `source` as an absolute path if it is a path; None if it is a kernel's text.
 
-    Raises LabError if there is no such file.
+    A str with a line break or a parenthesis, as every kernel has, is a text. Raises LabError if
+    there is no such file.
     """
-    if not isinstance(source, Path) and ("\n" in source or "(" in source):  # as every kernel has
+    if not isinstance(source, Path) and ("\n" in source or "(" in source):
         return None
     path = Path(source).expanduser()
     if not path.is_file():
@@ -105,9 +107,10 @@ def decode(data: bytes, name: Path | str) -> str:
 
 
 def changed_lines(a: list[str], b: list[str]) -> int:
-    """Return how many lines differ between two sources, given as lines: a replaced line counts once, blanks do not.
+    """Return how many lines differ between the sources `a` and `b`, given as lines.
 
-    A line counts as the lines of `LINE` characters that its text takes.
+    A replaced line counts once. Differences in blanks between words do not count. A long line
+    counts as the lines of `LINE` characters that its text takes.
     """
     a, b = ([_join_words(line) for line in source] for source in (a, b))
     matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
@@ -150,11 +153,13 @@ def find_functions(text: str) -> dict[str, tuple[int, int]]:
 def parameters(code: str, function: str) -> list[str]:
     """Return the declarations of a function's parameters, such as "const float *x", in order.
 
-    `code` has no comments, as `code_only` gives it.
+    `code` has no comments, as `code_only` gives it. The list is empty if `code` does not define the
+    function.
     """
     # the definition: name (...) {
     match = re.search(rf"\b{re.escape(function)}\s*\(([^()]*)\)\s*{{", code)
-    return [part.strip() for part in match[1].split(",") if part.strip()] if match else []
+    declarations = match[1].split(",") if match else []
+    return [text.strip() for text in declarations if text.strip()]
 
 
 def parameter_name(declaration: str) -> str:
@@ -177,7 +182,8 @@ def guess_meanings(declarations: list[str]) -> list[str]:
 
     - A pointer is recognized by its name. The only pointer that is not const is y, which the
       kernel writes.
-    - A size is recognized by the first letter of its name.
+    - A size is recognized by the first letter of its name. A parameter without a name is not
+      recognized.
     - What is not recognized gets the names that are left, in the lab's order.
     - If two pointers seem to be the same array, all three get the lab's order; so do the sizes if
       two seem to be the same, or one seems to be none of them.
@@ -207,7 +213,10 @@ def guess_meanings(declarations: list[str]) -> list[str]:
 
 
 def _complete(known: dict[int, str], places: Iterable[int], order: str) -> list[str]:
-    """Return the meaning of each place: those `known`, and the others in `order`; `order` itself if that cannot be."""
+    """Return the meaning of each of `places`: the `known` one, or else the next letter of `order` that is left.
+
+    If two known meanings are the same, or one is no letter of `order`, return all of `order`.
+    """
     if len({*known.values()}) < len(known) or not {*known.values()} <= {*order}:
         return [*order]
     left = iter([meaning for meaning in order if meaning not in known.values()])
@@ -225,8 +234,12 @@ class Place(NamedTuple):
 def choose_kernels(
     names: tuple[str, ...], expected: tuple[str, ...], place: Place
 ) -> tuple[str, ...]:
-    """Return the kernel of each call of a rung, among the `names` that a source defines; LabError if one is missing."""
-    if len(expected) == 1 and len(names) == 1:  # a single kernel may have any name
+    """Return the name of the kernel of each call of a rung, among the kernels `names` that a source defines.
+
+    These are the `expected` names, but a single kernel may have any name. Raises LabError if one is
+    missing.
+    """
+    if len(expected) == 1 and len(names) == 1:
         return names
     if set(expected) <= set(names):
         return expected
@@ -313,6 +326,9 @@ def without_solution(text: str) -> str:
 
 
 def solution_files(name: str) -> dict[str, Path]:
-    """Return the files of a page's exercises by letter; `select_view` takes starting code or solution from one."""
-    # Such as series/04_tiling/a_no_conflicts/a_no_conflicts.cu, the "a" of `name` "tiling".
+    """Return the kernel files of a page's exercises by letter, for a page's name without its number.
+
+    `solution_files("tiling")["a"]` is series/04_tiling/a_no_conflicts/a_no_conflicts.cu.
+    `select_view` takes starting code or solution from one.
+    """
     return {path.name[0]: path for path in sorted(SERIES.glob(f"*_{name}/[a-z]_*/[a-z]_*.cu"))}

@@ -65,12 +65,13 @@ def parse_kernel_times(text: str | float) -> dict[str, float]:
 
 
 def _split_words(text: str) -> dict[str, str]:
-    return {name: value for name, _, value in (part.partition("=") for part in text.split())}
+    """Return "rows=8 block=32x8" as {"rows": "8", "block": "32x8"}."""
+    return {name: value for name, _, value in (word.partition("=") for word in text.split())}
 
 
 def _read_value(text: str) -> int | str | tuple[int, ...]:
     """Return "8" as 8, "32x8" as (32, 8), and any other text as it is."""
     numbers = text.split("x")
-    if not all(part.isdigit() for part in numbers):
+    if not all(number.isdigit() for number in numbers):
         return text
     return int(text) if len(numbers) == 1 else tuple(map(int, numbers))

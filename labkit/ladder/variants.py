@@ -145,14 +145,14 @@ class Variant:
     @property
     def identity(self) -> str:
         """A digest of the rung's name, its measured sizes (`Rung.recorded`), the options, the source and headers."""
-        parts = [
+        contents = [
             self.rung.name,
             dict(self.options),
             self.rung.recorded(self.options),
             self.source,
             *self.headers,
         ]
-        text = json.dumps(parts, sort_keys=True)
+        text = json.dumps(contents, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @functools.cached_property
@@ -171,8 +171,8 @@ class Variant:
     def __hash__(self) -> int:
         return hash((self.source, self.options_text))  # without the headers, which may change
 
-    # a rung holds functions, which cannot be pickled: it is found again by its name
     def __reduce__(self):
+        """Return what `pickle` stores: a rung holds functions, which cannot be pickled, and is found by its name."""
         return _restore, (self.rung.name, dict(self.options), self.source, self.path, self.own)
 
     def __repr__(self) -> str:
@@ -214,8 +214,8 @@ class Variant:
     def compile(self, defines: dict[str, int], quick: bool = False) -> Any:
         """Return the module compiled with these compile-time parameters; it is compiled once per process.
 
-        `quick`: see `compiler_arguments`.
-        Raises LabError if the device lacks instructions that the kernel needs,
+        With `quick` the CPU engine optimizes less, which compiles in half of the time. Raises
+        LabError if the device lacks instructions that the kernel needs, or
         hostcuda.driver.CompileError with the compiler's message, which names the kernel file and
         the line.
         """
@@ -290,21 +290,25 @@ class Variant:
         return (older or ["another rung"])[-1]
 
     def _name_missing_instruction(self):
+        """Return `name_missing_instruction` for this variant, which compiles in its `with` block."""
         return name_missing_instruction(
             self.label, lambda: f"take {self._suggest_older_rung()}, or {ON_CPU}"
         )
 
     def _require_instructions(self):
+        """Raise LabError, with the sentence of `missing`, if the GPU in use lacks instructions of the lab's kernel."""
         if missing := self.missing:
             raise LabError(missing)
 
     def _make_module_key(self, defines, quick):
+        """Return the key of a compiled module in `_modules`: all that the compiler's result depends on."""
         return self.source, self.path, *self.headers, tuple(defines.items()), quick
 
     def compiler_arguments(self, defines: dict[str, int], quick: bool = False) -> dict:
         """Return the keyword arguments of `SourceModule` for the source; `defines` becomes options -Dname=value.
 
-        `quick`: the CPU engine compiles in half of the time what runs for milliseconds anyway.
+        With `quick` the CPU engine optimizes less, which compiles in half of the time: for what runs
+        for milliseconds anyway. On a GPU it has no effect.
         """
         options = [f"-D{name}={value}" for name, value in defines.items()]
         if quick and device().engine == "cpu":
@@ -361,6 +365,7 @@ def name_missing_instruction(label: str, suggest: Callable[[], str]) -> Iterator
 
 
 def _restore(name, options, text, path, own) -> Variant:
+    """Return the variant that `pickle` stored: that of the rung `name`, with the arguments of `Variant`."""
     return Variant(rung(name), options, text, path, own)
 
 
@@ -446,10 +451,14 @@ def variants(which: int | str) -> list[Variant]:
         *chosen_rung.compared,
     ]
     compared = [variant(which, **options) for options in options_to_compare]
-    compared = [one for one in compared if not (one.architecture_specific and one.missing)]
-    if any(one.library for one in compared) and cublas.missing():
-        return [one for one in compared if not one.library]
-    return compared
+    runnable = [
+        candidate
+        for candidate in compared
+        if not (candidate.architecture_specific and candidate.missing)
+    ]
+    if any(candidate.library for candidate in runnable) and cublas.missing():
+        return [candidate for candidate in runnable if not candidate.library]
+    return runnable
 
 
 def _find_solutions(chosen: Rung) -> dict[str, Path]:

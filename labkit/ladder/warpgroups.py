@@ -98,6 +98,7 @@ def _find_sizes(
 
 
 def _fits(s: Scope, sizes: dict) -> bool:
+    """Return whether a block of these sizes has enough shared memory; rung 11's kernel declares `STATIC` more bytes."""
     return sizes["shared"] <= s.shared_opt_in - STATIC * (sizes["parts"] - 1)
 
 

@@ -480,9 +480,9 @@ def refuse_impossible(variant: Variant, layer: Layer, batch: int, op_ms: float, 
     """Raise LabError if `op_ms` is less than any kernel can take on the device `on`, or NaN.
 
     That floor is the time for the bytes moved once, or for a direct convolution's products on the
-    fastest unit that the source uses, whichever is longer, at the theoretical peaks. It is none for
-    an algorithm with fewer products (Winograd, FFT). A time under the reference time is not
-    refused.
+    fastest unit that the source uses, whichever is longer, at the theoretical peaks. It does not
+    hold for an algorithm with fewer products (Winograd, FFT). A time under the reference time is
+    not refused.
     """
     size, unit = variant.io_dtype.itemsize, fastest_unit(variant)
     written = int(np.prod(layer.y_shape(batch), dtype=np.int64)) * size

@@ -80,6 +80,7 @@ class Comparable(Protocol):
 
 
 def _shape(about: str, B: int, C: int, H: int, W: int, M: int, K: int) -> tuple[Layer, int]:
+    """Return a test shape, (layer with the name `about`, batch)."""
     return Layer(about, C, H, W, M, K), B
 
 
@@ -245,9 +246,11 @@ def check(
 def _check_shapes(
     variant: Variant, shapes: dict[int, tuple[LayerKernel, int]], seed: int, quick: bool
 ) -> list[dict]:
-    """Check a variant on shapes by their places, of `_choose_shapes`; return the rows of the report.
+    """Check a variant on shapes; return the rows of the report, a dict per shape.
 
-    `quick`: see `Variant.compiler_arguments`. Raises CheckFailed at the first fault or wrong result.
+    `shapes` maps a shape's place among all that were asked for to (kernel, batch), see
+    `_choose_shapes`. With `quick` the CPU engine optimizes the kernel less, which compiles faster.
+    Raises CheckFailed at the first fault or wrong result.
     """
     # the CPU engine gives advice itself
     advice = "if it does not end, restart Python" if device().engine == "gpu" else ""
@@ -302,15 +305,15 @@ def _compiler_warning(variant: Variant, kernels: list[LayerKernel]) -> str:
     defines = usual if usual in all_defines else all_defines[0]
     output = warnings_about(**variant.compiler_arguments(defines))
     warnings = [
-        one
-        for one in parse_messages(output, variant.source.splitlines())
-        if re.search(_UNDEFINED, one.text)
+        message
+        for message in parse_messages(output, variant.source.splitlines())
+        if re.search(_UNDEFINED, message.text)
     ]
     return f"line {warnings[0].line}: {warnings[0].text}" if warnings else ""
 
 
 def _choose_sanitized(shapes: Iterable[tuple[Layer, int]]) -> tuple[Layer, int]:
-    """Return the shape of several that is sanitized."""
+    """Return the shape to sanitize, a pair (layer, batch): the cheapest that has tiles to use again and channels."""
 
     def preference(shape):
         """Return a sort key: first several tiles of 16 outputs each way, then several channels, then few products."""
@@ -345,6 +348,7 @@ def _find_slow(variant: Variant, layer: Layer, batch: int) -> str:
 
 
 def _label(model: Comparable) -> str:
+    """Return a model's name in messages: its attribute `label`, or else the name of its class."""
     return str(getattr(model, "label", type(model).__name__))
 
 
@@ -378,7 +382,7 @@ def _check_model(model: Comparable, seed: int, quiet: bool) -> ModelReport:
 
 
 def _plan(kernel: LayerKernel, batch: int, quick: bool) -> Plan:
-    """Return the kernel made ready for a batch; `quick`: see `Variant.compiler_arguments`."""
+    """Return the kernel made ready for a batch; with `quick` the CPU engine optimizes it less, to compile faster."""
     if not quick:
         return kernel.plan(batch)
     return kernel.plan(batch, module=kernel.module(quick=True))
@@ -389,8 +393,8 @@ def _check_shape(
 ) -> dict:
     """Check a variant on one shape; return its row of the report, a dict.
 
-    `quick`: see `Variant.compiler_arguments`. Raises CheckFailed, also for a fault. The line of
-    `progress` says what is being done.
+    With `quick` the CPU engine optimizes the kernel less, which compiles faster. Raises CheckFailed,
+    also for a fault. The line of `progress` says what is being done.
     """
     variant, layer = kernel.variant, kernel.layer
     progress.set_description_str(f"checking {variant.label}: {layer.name}", refresh=False)
@@ -580,4 +584,5 @@ def is_verified(variant: Variant) -> bool:
 
 
 def _key(variant: Variant) -> tuple[str, str]:
+    """Return a variant's key in `_verified`: (engine in use, digest of its source and options)."""
     return device().engine, variant.identity

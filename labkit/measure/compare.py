@@ -173,7 +173,7 @@ def poison(plan: Plan, with_zeros: bool = False) -> None:
     fill(plan.y, int(bits), int(np.prod(plan.layer.y_shape(plan.batch))))
 
 
-def _poisoned(y: np.ndarray) -> np.ndarray:
+def _find_unwritten(y: np.ndarray) -> np.ndarray:
     """Return a bool array: which elements of y still hold the NaN of `poison`."""
     bits = _UNWRITTEN[y.dtype.itemsize]
     return np.ascontiguousarray(y).view(bits.dtype) == bits
@@ -271,12 +271,13 @@ def _find_hints(y, expected, allowed, inputs) -> Iterator[str]:
     """
 
     def equals(result, other):
+        """Return whether two arrays of one shape agree within `allowed`; a NaN agrees with nothing."""
         return bool((np.abs(result - other) <= allowed).all())
 
     # so small an error shows no mistake: `allowed` is the largest one of all elements
     if equals(y, expected):
         return
-    unwritten_count = int(_poisoned(y).sum())
+    unwritten_count = int(_find_unwritten(y).sum())
     new_nans = int(np.isnan(y).sum()) - unwritten_count
     infinite = int(np.isinf(y).sum())
     if unwritten_count:
@@ -303,8 +304,8 @@ def _find_hints(y, expected, allowed, inputs) -> Iterator[str]:
             if equals(moved_y[by:], moved_expected[:-by]) or equals(
                 moved_y[:-by], moved_expected[by:]
             ):
-                of_block = ", as by a block" * (by in _BLOCKS)
-                yield f"y is shifted by {'one' if by == 1 else by} along {name}{of_block}"
+                by_block = ", as by a block" * (by in _BLOCKS)
+                yield f"y is shifted by {'one' if by == 1 else by} along {name}{by_block}"
                 break
     if factor := _find_factor(y, expected):
         yield f"each output is {factor:.4g} times the right one"

@@ -35,9 +35,10 @@ CHUNK = 1000
 
 
 def chunk_sizes(batch: int, chunk: int | Sequence[int]) -> tuple[int, ...]:
-    """Return the number of images of each chunk; `chunk` is one number, or that of each chunk, see `Pipeline`.
+    """Return the number of images of each chunk: (4, 4, 2) for a batch of 10 in chunks of 4.
 
-    Raises LabError if a size is not a positive integer, or the sizes do not add up to the batch.
+    `chunk` is the size of all chunks but perhaps the last, or the sizes of all. Raises LabError if
+    a size is not a positive integer, or the sizes do not add up to the batch.
     """
     sizes = list(chunk) if isinstance(chunk, Iterable) else [chunk]
     for size in sizes or [0]:  # [0]: no sizes are refused, too
@@ -228,7 +229,10 @@ class Pipeline(Closing):
         )
 
     def _load(self, x: np.ndarray | None, k: np.ndarray | None) -> None:
-        """Copy x into `self.x`, and keep a copy of k for this and later runs; None leaves either as it was."""
+        """Copy x into `self.x`, and keep a copy of k for this and later runs; None leaves either as it was.
+
+        Raises LabError if a shape is not the pipeline's.
+        """
         for name, array, shape in (("x", x, self.x.shape), ("k", k, self.layer.k_shape)):
             if array is not None and np.shape(array) != shape:
                 raise LabError(
@@ -364,7 +368,11 @@ class Pipeline(Closing):
 
 
 def one_at_a_time(timeline: pd.DataFrame) -> None:
-    """Change `start_ms` in place as on a GPU: a step starts at the end of the step of its kind that ended before it."""
+    """Set the column `start_ms` of a timeline, in place, as on a GPU, which runs one step of a kind at a time.
+
+    A step starts when its stream reaches it (`ready_ms`), and not before the step of its kind that
+    ended last before it.
+    """
     for _, group in timeline.groupby("what"):
         previous_end = group.sort_values("end_ms")["end_ms"].shift().fillna(-np.inf)
         timeline.loc[group.index, "start_ms"] = np.maximum(

@@ -108,9 +108,11 @@ def bench_cases(
 
 
 class _Host:
-    """The arrays x, k and y in host memory.
+    """The arrays x, k and y in host memory, the times to make them, and the check of y.
 
-    Some images of y are compared, and all are searched for NaN.
+    `pin_ms`, `register_ms` and `stage_ms` are the columns of `bench_streams`; 0 for arrays that are
+    not page-locked. `check` compares some images of y (`sampled`), and searches about 16 elements
+    of each image (`nan_sample`, a view of y) for NaN.
     """
 
     def __init__(self, variant: Variant, layer: Layer, batch: int, pinned: bool):
@@ -136,7 +138,7 @@ class _Host:
         self.y[self.sampled.images] = np.nan
 
     def check(self, when: str) -> None:
-        """Raise `CheckFailed` if y is wrong in a sampled image, or has a NaN; `when` is a part of the message."""
+        """Raise CheckFailed if y is wrong in a sampled image, or has a NaN in `nan_sample`; the message says `when`."""
         with_nan = np.flatnonzero(np.isnan(self.nan_sample).any(axis=1))
         self.sampled.check(self.variant, when, self.y[self.sampled.images], with_nan)
 
@@ -161,7 +163,10 @@ def _time_copy(target: np.ndarray, source: np.ndarray) -> float:
 def _bench_case(
     variant: Variant, layer: Layer, batch: int, case: dict, repeat: int | None, host: _Host
 ) -> dict:
-    """Measure one configuration, the arguments `case` of `Pipeline`; return its row of the table, a dict."""
+    """Measure one configuration; return its row of the table of `bench_streams`, a dict.
+
+    `case` has the arguments chunk, streams, pinned and order of `Pipeline`.
+    """
     first_batch_ms = _time_first_batches(variant, layer, batch, case, host)
     layer_ms, further_batch_ms = float(np.median(first_batch_ms[1:])), []
     runs = repeat or int(np.clip(1e3 * SECONDS / layer_ms, *RUNS))

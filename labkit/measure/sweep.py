@@ -181,7 +181,7 @@ def _list_variants(
 
 @dataclass(frozen=True)
 class _Point:
-    """A variant on a layer, to be measured somewhere."""
+    """What one row of a sweep measures: a variant on a layer, with a batch and a number of timed runs (or None)."""
 
     variant: Variant
     layer: Layer

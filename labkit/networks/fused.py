@@ -236,7 +236,8 @@ def _count_team_bytes(p: Precision) -> int:
     return 16 * (p.parts * weight_pieces + p.teams["TEAMS"] * tiles(team, 16))
 
 
-def _count_blocks(p: Precision) -> int:  # per multiprocessor of the device in use
+def _count_blocks(p: Precision) -> int:
+    """Return how many blocks of 13_network.cu run at once on a multiprocessor of the device in use."""
     return count_blocks_at_once(p.parts * _BLOCK_BYTES, device().shared_opt_in, p.sizes["BLOCKS"])
 
 
@@ -330,7 +331,7 @@ class FusedNetwork(Closing):
             )
         ]
         # three device buffers
-        self._weights = [self._memory.copy_in(np.ascontiguousarray(part)) for part in arranged]
+        self._weights = [self._memory.copy_in(np.ascontiguousarray(halves)) for halves in arranged]
         dense = [self.weights[name].ravel() for name in ("fc1_bias", "fc2", "fc2_bias")]
         self._dense = self._memory.copy_in(np.concatenate(dense))
 
@@ -346,7 +347,7 @@ class FusedNetwork(Closing):
 
         It is compiled at its first use. Images that the kernel resizes have at most 39 columns:
         with all their 86 rows but only their own columns, they have to fit into the shared memory
-        of the second layer's maps.
+        of the second layer's maps. Raises LabError for wider ones.
         """
         if byte_size not in self._functions:
             height, width = byte_size or (SIZE, SIZE)

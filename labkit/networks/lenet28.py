@@ -54,16 +54,19 @@ FORWARD_BATCH = 256  # images of a forward pass without training
 MOST_PER_LAUNCH = 10_000  # images per launch of one_launch, which cannot be interrupted
 
 
-def _path(file):  # "loops" -> …/training/lenet28/loops.cu
+def _path(file):
+    """Return the path of a file of kernels: …/training/lenet28/loops.cu for "loops"."""
     return cuda_src() / "training" / "lenet28" / f"{file}.cu"
 
 
 def _compiler_arguments(file, sizes):
+    """Return the keyword arguments of `SourceModule` for a file of kernels, "loops", and a network's `Sizes`."""
     return module_arguments(_path(file).read_text(), _path(file), *sizes.defines)
 
 
 @functools.cache
 def _module(file, sizes):
+    """Return the compiled module of a file of kernels, "loops", for a network's `Sizes`; it is compiled once."""
     return hostcuda.compiler.SourceModule(**_compiler_arguments(file, sizes))
 
 
@@ -214,9 +217,9 @@ class Lenet28(Model):
     def load(self, images: np.ndarray, labels: np.ndarray, order: np.ndarray | None = None) -> int:
         """Copy images, labels and their order to the device; return the number of images.
 
-        Parameters as in `epoch`.
-
-        Images and labels are copied only if they are other arrays than at the last call.
+        The parameters are those of `epoch`. Images and labels are copied only if they are other
+        arrays than at the last call. Raises LabError for images of another shape, labels that are
+        no classes, or an order that is not a number of an image per place.
         """
         if self._data[0] is not images or self._data[1] is not labels:
             x, y = self._as_images(images), as_labels(labels, len(images))
@@ -428,7 +431,7 @@ class Lenet28(Model):
             elif has_gradient:
                 result = parts[weight].sum(0, np.float64)
                 gradient[weight] = bound_sum(
-                    lambda part: part.sum(0), self._parts, parts[weight], roundings=0
+                    lambda arrays: arrays.sum(0), self._parts, parts[weight], roundings=0
                 )
             else:  # one_launch: not compared itself, only the weights that follow from it
                 gradient[weight] = expected, bound

@@ -20,37 +20,42 @@ class Threads(NamedTuple):
     rows: str = "B"
 
 
-def _warp_per_sum(
-    count: Callable[[Sizes], int],
-) -> Threads:  # 32 threads for each of that many sums
+def _warp_per_sum(count: Callable[[Sizes], int]) -> Threads:
+    """Return the threads of a kernel that computes `count(sizes)` sums, with a warp of 32 threads for each."""
     return Threads(lambda s: 32 * count(s))
 
 
 def _blocks_of(
     count: Callable[[Sizes], int], block: Callable[[Sizes], int], rows: str = "B"
 ) -> Threads:
+    """Return the threads of a kernel with `count(sizes)` blocks of `block(sizes)` threads in each row of the grid."""
     return Threads(lambda s: count(s) * block(s), block, rows)
 
 
-def _count_c1(s: Sizes) -> int:  # the gradients of a layer: one per weight and bias
+def _count_c1(s: Sizes) -> int:
+    """Return the number of gradients of c1: one per weight and bias."""
     return s.maps * (s.K**2 + 1)
 
 
 def _count_s1(s: Sizes) -> int:
+    """Return the number of gradients of s1: one per weight of its filter, and one for its bias."""
     return s.pool**2 + 1
 
 
 def _count_f(s: Sizes) -> int:
+    """Return the number of gradients of f: one per weight and bias."""
     return s.classes * (s.features + 1)
 
 
-def _choose_map_block(s: Sizes) -> int:  # a thread per position of a map, in whole warps
+def _choose_map_block(s: Sizes) -> int:
+    """Return the threads of a block with a thread per position of a map of c1: whole warps, at most 1024."""
     return min(1024, 32 * tiles(s.c1**2, 32))
 
 
-_OUTPUTS, _FEATURES, _CLASSES = (
-    Threads(lambda s, n=n: getattr(s, n)) for n in ("outputs", "features", "classes")
-)
+# one thread per output of c1, of s1 and of f, with the attributes of `Sizes`
+_OUTPUTS = Threads(lambda s: s.outputs)
+_FEATURES = Threads(lambda s: s.features)
+_CLASSES = Threads(lambda s: s.classes)
 
 # The kernels of each file. All experiments begin with those of "loops"; later files replace some:
 # see `Experiment`.

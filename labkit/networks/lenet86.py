@@ -82,7 +82,10 @@ def load_weights(
 
 
 def provenance(which: str | Path = "digits") -> dict[str, Any]:
-    """Return how the weights `which` of `load_weights` were trained: a dict of data, seed, settings, accuracies."""
+    """Return how the weights `which` of `load_weights` were trained: a dict of data, seed, settings, accuracies.
+
+    Raises LabError if there are none, or their .json file cannot be read.
+    """
     path = _find_weights(which).with_suffix(".json")
     try:
         return json.loads(manifest.read(path))

@@ -30,13 +30,13 @@ class KernelSource:
 
         `label` and `file_name` become the result's. Raises LabError if there is no such function.
         """
-        # A function begins after a blank line, at the start of a line; the first part is the
+        # A function begins after a blank line, at the start of a line; before the first one is the
         # comment on the file.
-        _contract, *parts = re.split(r"\n\n(?=\S)", path.read_text(encoding="utf-8"))
-        for part in parts:
+        _contract, *functions = re.split(r"\n\n(?=\S)", path.read_text(encoding="utf-8"))
+        for function in functions:
             # not in a comment
-            if head in re.sub(r"^//[^\n]*\n", "", part, flags=re.M).partition("{")[0]:
-                return cls(label, file_name, part.rstrip("\n") + "\n")
+            if head in re.sub(r"^//[^\n]*\n", "", function, flags=re.M).partition("{")[0]:
+                return cls(label, file_name, function.rstrip("\n") + "\n")
         raise LabError(f"{path.name} has no function with {head!r} in its head")
 
 
@@ -94,7 +94,7 @@ class Arrays:
         return int(self.buffer) + 4 * self._starts[name]
 
     def fill(self, byte: int) -> None:
-        """Set every byte of the buffer."""
+        """Set every byte of the buffer to `byte`: 0 makes zeros, 0xFF makes NaN."""
         hostcuda.driver.memset_d8(self.buffer, byte, 4 * self.size * (self.rows or 1))
 
     def write(self, arrays: Mapping[str, np.ndarray]) -> None:

@@ -335,9 +335,8 @@ def _run_kernel(client: NotebookClient, scratch: Path, cwd: Path) -> Iterator[No
     if os.name == "posix":
         km.transport, km.connection_file = "ipc", str(scratch / "kernel.json")
     with (
-        open(
-            scratch / "stderr", "wb"
-        ) as stderr,  # the kernel's own messages; what cells print is not among them
+        # the kernel's own messages; what cells print is not among them
+        open(scratch / "stderr", "wb") as stderr,
         client.setup_kernel(cwd=str(cwd), env=make_environment(), stderr=stderr),
     ):
         process = km.provisioner.process

@@ -148,9 +148,12 @@ def make(
         without one.
     stored : bool
         Execute nothing: export the outputs that the notebooks hold.
-    progress : Progress
-    fresh, companions : bool
-        Execute what has not changed since its last execution, too; the closer looks, too.
+    progress : Progress, optional
+        Gets a call for each step, to show it; by default nothing is shown.
+    fresh : bool
+        Execute also what has not changed since its last execution.
+    companions : bool
+        Execute also the closer looks.
     """
     names, progress = [*names], progress or Progress()
     out = Path(out) if out else (execute.find_course() or Path()) / "reports"
@@ -514,7 +517,8 @@ def _embed(
 def _group_by_part(pages: Iterable[ReportPage]) -> list[tuple[str, str, list[ReportPage]]]:
     """Return (name, lead, pages) of each part that has pages; pages without a number get no name and lead."""
 
-    def find_part(page: ReportPage) -> tuple[str, str]:  # its name and lead
+    def find_part(page: ReportPage) -> tuple[str, str]:
+        """Return the name and the lead of the part that a page belongs to."""
         number = page.notebook.number
         if page.notebook.folder == execute.PRACTICE:
             return PRACTICE
@@ -561,13 +565,13 @@ _PHONE_CHARACTERS = 40  # of code in a line on a narrow phone
 def _scroll_attributes(text: str, name: str, wraps: bool = False) -> str:
     """Return the HTML attributes of a frame that the keyboard can scroll, named for screen readers; "" if it fits.
 
-    `wraps`: long lines are broken. The role is not region: each region is a landmark, and a page
-    has dozens of frames.
+    It fits if it has at most 20 lines on a phone, and none is too long; with `wraps` long lines are
+    broken. The role is not region: each region is a landmark, and a page has dozens of frames.
     """
     lines = text.splitlines()
-    high = sum(1 + wraps * len(line) // _PHONE_CHARACTERS for line in lines) > 20  # lines
-    wide = not wraps and any(len(line) > _PHONE_CHARACTERS for line in lines)
-    return f' tabindex="0" role="group" aria-label="{name}"' if high or wide else ""
+    is_high = sum(1 + wraps * len(line) // _PHONE_CHARACTERS for line in lines) > 20
+    is_wide = not wraps and any(len(line) > _PHONE_CHARACTERS for line in lines)
+    return f' tabindex="0" role="group" aria-label="{name}"' if is_high or is_wide else ""
 
 
 def _frame_tables(text: str) -> str:

@@ -137,8 +137,8 @@ class KernelCells(Magics):
             # `grade` comes next, whose child process takes what is compiled here; else `check`
             tools = CHECKED if chosen.exercise and device().engine == "cpu" else ()
             if tools:
-                for one in defines:
-                    compiled.compile_checked(one, tools)
+                for layer_defines in defines:
+                    compiled.compile_checked(layer_defines, tools)
             else:
                 compiled.precompile(*defines, quick=True)
             # Of an exercise all layers on which it is counted; else the launch on the last of
@@ -198,7 +198,7 @@ class KernelCells(Magics):
     @cell_magic("cuda_run")
     @cell_magic("cuda_group_save")
     @cell_magic("nvcc")
-    def others(self, line: str, cell: str) -> None:
+    def refuse_others_magic(self, line: str, cell: str) -> None:
         """Refuse a cell that begins with another project's magic; say which of the lab's does it."""
         _refuse_main(cell)
         raise UsageError(
@@ -209,7 +209,7 @@ class KernelCells(Magics):
     @line_magic("cuda")
     @line_magic("kernel")
     @line_magic("program")
-    def whole_cells(self, line: str) -> None:
+    def refuse_line_magic(self, line: str) -> None:
         """Refuse a magic of whole cells that is written for one line."""
         raise UsageError(
             "write two percent signs, on the first line of the cell: %%cuda, %%kernel, %%program"
@@ -281,6 +281,7 @@ def _read_digests() -> dict[str, str]:
 
 
 def _digest(content: bytes) -> str:
+    """Return the SHA-256 of a file's content, as the file `_DIGESTS` has it."""
     return hashlib.sha256(content).hexdigest()
 
 

@@ -57,11 +57,12 @@ class Row:
     number: int
     # all of the line: ("k", "return"), ("w", " "), ... with Pygments' short names
     tokens: tuple[tuple[str, str], ...]
-    changed: tuple[tuple[int, int], ...] = ()  # (first, end) characters of the words that changed
+    # the spans (start, end) of the words that changed, as in ``text[start:end]``
+    changed: tuple[tuple[int, int], ...] = ()
 
     @property
     def text(self) -> str:
-        """The line."""
+        """The line's text, without its number."""
         return "".join(text for _, text in self.tokens)
 
 
@@ -90,7 +91,7 @@ class Diff:
             None, *([" ".join(line.split()) for line in side] for side in (a, b)), False
         )
         self.changed_lines = changed_lines(a, b)
-        self.whole: Diff | None = None  # of a part, see `only`
+        self.whole: Diff | None = None  # in a result of `only`: the difference with all hunks
         self.hunks = []
         # with two unchanged lines around the changed ones
         for group in matcher.get_grouped_opcodes(n=2):
@@ -125,16 +126,16 @@ class Diff:
         LabError
             It occurs in no changed line.
         """
-        part = copy.copy(self)
-        part.whole = self
-        part.hunks = [
+        chosen = copy.copy(self)
+        chosen.whole = self
+        chosen.hunks = [
             rows
             for rows in self.hunks
             if any(row.kind != " " and re.search(pattern, row.text) for row in rows)
         ]
-        if not part.hunks:
+        if not chosen.hunks:
             raise LabError(f"{self.title}, and {pattern!r} occurs in none of them")
-        return part
+        return chosen
 
     def __repr__(self) -> str:
         text = [self.title, f"--- {self.files[0]}", f"+++ {self.files[1]}"]
@@ -176,10 +177,10 @@ def _tokenize(lines: list[str]) -> list[tuple[tuple[str, str], ...]]:
 
 
 def _mark_changed_words(old: list[Row], new: list[Row]) -> list[Row]:
-    """Return the old rows, then the new ones, with the words marked that changed; both lists change.
+    """Set `changed` in the rows of both lists, in place; return the old rows, then the new ones.
 
     Each old line is paired with the most similar new line below the last pair, if they are alike
-    enough.
+    enough (`_ALIKE`); other lines have no marked words.
     """
     first = 0
     for i, before in enumerate(old):
@@ -206,19 +207,22 @@ def _mark_changed_words(old: list[Row], new: list[Row]) -> list[Row]:
 def _character_spans(
     words: list[str], ranges: list[tuple[int, int]]
 ) -> tuple[tuple[int, int], ...]:
-    """Return (first, end) ranges of indices into `words` as ranges of characters, without those of blanks alone."""
+    """Return ranges of words as spans of characters in the joined words, without those of blanks alone.
+
+    A range (first, end) stands for ``words[first:end]``; the span is (start, end) of their characters.
+    """
     starts = [0, *accumulate(map(len, words))]
-    return tuple((starts[a], starts[b]) for a, b in ranges if "".join(words[a:b]).strip())
+    return tuple(
+        (starts[first], starts[end]) for first, end in ranges if "".join(words[first:end]).strip()
+    )
 
 
 def _row_html(row: Row) -> str:
     """Return a row of a diff as HTML: number, sign, coloured tokens, changed words marked."""
     text, position = "", 0  # the HTML, and the characters of the line before the token
     edges = sorted({edge for span in row.changed for edge in span})
-    for (
-        name,
-        token,
-    ) in row.tokens:  # a token is cut where a changed span begins or ends inside of it
+    for name, token in row.tokens:
+        # a token is cut where a changed span begins or ends inside of it
         cuts = [
             0,
             *(edge - position for edge in edges if 0 < edge - position < len(token)),
@@ -228,7 +232,7 @@ def _row_html(row: Row) -> str:
             piece = html.escape(token[start:end])
             if name in _COLOURED and piece.strip():
                 piece = f'<span class="{name}">{piece}</span>'
-            if any(a <= position + start < b for a, b in row.changed):
+            if any(begin <= position + start < stop for begin, stop in row.changed):
                 piece = f"<mark>{piece}</mark>"
             text += piece
         position += len(token)
@@ -331,7 +335,7 @@ def diff(a: int | str | Source, b: int | str | Source) -> Diff:
     `labkit.Lenet28.source`.
     """
     sides = [item if isinstance(item, Source) else variant(item) for item in (a, b)]
-    return Diff(*(part for side in sides for part in (side.label, side.file_name, side.source)))
+    return Diff(*(text for side in sides for text in (side.label, side.file_name, side.source)))
 
 
 def show(which: int | str | Source | Listing | Callable | Path, *names: str) -> Listing:
@@ -362,8 +366,8 @@ def show(which: int | str | Source | Listing | Callable | Path, *names: str) -> 
             raise LabError(
                 f"{chosen.label} has no function {unknown[0]!r}; it has {', '.join(places)}"
             )
-        parts = (chosen.source[slice(*places[name])] for name in names)
-        return Listing(f"{chosen.file_name}: {', '.join(names)}", "\n\n".join(parts))
+        texts = (chosen.source[slice(*places[name])] for name in names)
+        return Listing(f"{chosen.file_name}: {', '.join(names)}", "\n\n".join(texts))
     # Only a variant has `own`; a kernel of `labkit.Lenet28` has no layer to be launched on.
     return Listing(
         chosen.file_name,

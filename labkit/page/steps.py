@@ -40,20 +40,21 @@ class Steps:
     def __init__(self, rows: pd.DataFrame, about: str, first: int, most: int):
         self.table, self._about, self._first, self._most = rows, about, first, most
 
-    def _shown(self) -> pd.DataFrame:
+    def _select_shown(self) -> pd.DataFrame:
+        """Return the rows of `table` that are shown: at most `most` steps from step `first` on."""
         return self.table.iloc[self._first - 1 : self._first - 1 + self._most]
 
     @property
     def _caption(self) -> str:
         """The kernel, layer and thread, and which steps are shown if not all are: ", steps 3 to 42 of 1,000"."""
-        steps = self._shown()
+        steps = self._select_shown()
         last = self._first + len(steps) - 1
         return self._about + f", steps {self._first} to {last} of {len(self.table):,}" * (
             len(steps) < len(self.table)
         )
 
     def __repr__(self) -> str:
-        steps = self._shown()
+        steps = self._select_shown()
         texts = steps[["step", "line", "code"]].assign(
             did=[*map(_describe, steps["accesses"], steps["changed"])]
         )
@@ -61,7 +62,7 @@ class Steps:
 
     def _repr_html_(self) -> str:
         """Return a table of the steps, and a script that puts buttons for walking through them above it."""
-        steps = self._shown()
+        steps = self._select_shown()
         rows = "".join(
             f'<tr><td class="figure">{row.step}</td><td class="figure">{row.line}</td><td{_LEFT}>'
             + "<br>".join(
@@ -105,7 +106,7 @@ def _format(value) -> str:
     if isinstance(value, list):
         return f"{{{', '.join(map(_format, value))}}}"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{name}: {_format(part)}' for name, part in value.items())}}}"
+        return f"{{{', '.join(f'{name}: {_format(member)}' for name, member in value.items())}}}"
     return str(value)
 
 

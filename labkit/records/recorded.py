@@ -371,7 +371,8 @@ class Recorded:
     ) -> Figures:
         """Return one counter, with the parameters of `counters`: a number, Series or table, as `value` does."""
 
-        def find_one(which, layer) -> float:  # of one variant on one layer
+        def find_counter(which, layer) -> float:
+            """Return the counter of one variant on one layer."""
             rows = self.counters(which, layer, metric, kernel=kernel, per_image=per_image)
             return _pick(
                 rows,
@@ -380,7 +381,7 @@ class Recorded:
                 _describe({"rung": which, "layer": layer, "kernel": kernel}),
             )
 
-        return _map_over(find_one, which, layer)
+        return _map_over(find_counter, which, layer)
 
     def _read_metric(self, rows: pd.DataFrame, name: str, per_image: bool = False) -> pd.Series:
         """Return a counter, named as in `counters`, for each row: a column, the quotient of two, or the sum of several.
@@ -388,10 +389,10 @@ class Recorded:
         With `per_image`, counts are divided by the images of the launch.
         """
         if name in QUOTIENTS:
-            over, under = (self._read_metric(rows, part) for part in QUOTIENTS[name])
+            over, under = (self._read_metric(rows, counter) for counter in QUOTIENTS[name])
             return over / under
         if name in SUMS:
-            return sum(self._read_metric(rows, part, per_image) for part in SUMS[name])
+            return sum(self._read_metric(rows, counter, per_image) for counter in SUMS[name])
         metric = METRICS.get(name, name)
         if metric not in rows:
             names = ", ".join(
@@ -412,7 +413,7 @@ class Recorded:
 
     @functools.cached_property
     def _counters(self) -> pd.DataFrame:
-        # The columns before "kernel", and it, say of what; the others are counters.
+        """The file of Nsight Compute's counters: the columns up to "kernel" say of what, the others are counters."""
         return self._read("counters", "rung", "label", "layer", "batch", "kernel").sort_values(
             "rung", kind="stable"
         )
@@ -594,13 +595,14 @@ def _select(
     is.
     """
     wanted = {name: value for name, value in wanted.items() if value is not None}
+    # column -> the values allowed in it; the table has a layer's name, not the `Layer`
     several = {
         name: [
             getattr(item, "name", item) for item in (value if store.is_several(value) else [value])
         ]
         for name, value in wanted.items()
     }
-    parts = []
+    tables = []
     for kernel in which if store.is_several(which) else [which]:
         rows = _select_kernel(table, kernel)
         for name, values in several.items():
@@ -626,8 +628,8 @@ def _select(
             raise LabError(
                 f"{complaint} for {_describe({'rung': kernel, **wanted})}. It has {choices}"
             )
-        parts.append(rows)
-    return pd.concat(parts, ignore_index=True)
+        tables.append(rows)
+    return pd.concat(tables, ignore_index=True)
 
 
 def _map_over(

@@ -72,7 +72,8 @@ class Training:
     def beside_published(self) -> pd.DataFrame:
         """Return the times that report 001 published beside those recorded here: kernel, label, us, published_us.
 
-        The experiment that the report did not try has no published_us.
+        The last row is the experiment "shuffle", which the report did not try: its published_us is
+        None.
         """
         us, published = self.kernel_us(), published_training().dropna(subset="kernel_us")
         # the report's "fp_preact_c1" is "fp_c1" here

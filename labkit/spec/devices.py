@@ -334,6 +334,7 @@ def count_blocks_at_once(shared: int, shared_opt_in: int, most: int) -> int:
 
 @functools.cache
 def _describe_device_in_use() -> Device:
+    """Return the device that `hostcuda` runs on, GPU or CPU; creates its context."""
     hostcuda.ensure_context()
     return _describe_gpu_in_use() if hostcuda.engine() == "gpu" else _describe_cpu_in_use()
 
@@ -507,19 +508,20 @@ def _measure_host(workers: int) -> dict[str, float]:
     The product is that of one core, times the workers: a BLAS does not spread 64 x 64 matrices over
     threads, so a busy neighbouring core does not slow it down. Each rate is the best of ten.
     """
-    parts = [(np.ones(2**22, np.float64), np.empty(2**22)) for _ in range(workers)]  # 32 MiB each
+    # a source and a target per worker, 32 MiB each
+    copies = [(np.ones(2**22, np.float64), np.empty(2**22)) for _ in range(workers)]
     matrices = np.ones((200, 64, 64), np.float32)
     product = np.empty_like(matrices)
     copy_s = product_s = math.inf
     with ThreadPoolExecutor(workers) as pool:
         for _ in range(10):
             start = time.perf_counter()
-            list(pool.map(lambda part: np.copyto(part[1], part[0]), parts))
+            list(pool.map(lambda copy: np.copyto(copy[1], copy[0]), copies))
             copy_s = min(copy_s, time.perf_counter() - start)
             start = time.perf_counter()
             np.matmul(matrices, matrices, out=product)
             product_s = min(product_s, time.perf_counter() - start)
-    bandwidth = sum(2 * part[0].nbytes for part in parts) / copy_s
+    bandwidth = sum(2 * source.nbytes for source, _ in copies) / copy_s
     rate = workers * 2 * matrices.size * 64 / product_s
     return {
         "reference_bandwidth": bandwidth,

@@ -172,9 +172,9 @@ class Layer:
     @property
     def network(self) -> str:
         """The network's name, if the layer belongs to a preset: "lenet86" of "lenet86 layer 1"; else ""."""
-        # `found` is "" in a reader's own layer
-        network, found, number = self.name.rpartition(" layer ")
-        return network if found and number.isdigit() else ""
+        # the separator is "" if the name does not contain it, as in a reader's own layer
+        network, separator, number = self.name.rpartition(" layer ")
+        return network if separator and number.isdigit() else ""
 
     def __str__(self) -> str:
         return (
@@ -221,6 +221,7 @@ class Preset:
 
 
 def _make_preset(name: str, *sizes: tuple[int, int, int, int, int]) -> Preset:
+    """Return the preset `name` with a layer per tuple (C, H, W, M, K), named "lenet86 layer 1" and so on."""
     return Preset(name, tuple(Layer(f"{name} layer {i}", *size) for i, size in enumerate(sizes, 1)))
 
 

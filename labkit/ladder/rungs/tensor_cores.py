@@ -18,7 +18,7 @@ def _validate_wmma(name, value):
     return tuple(value)
 
 
-def _rows(s: Scope) -> int:
+def _count_rows(s: Scope) -> int:
     """Return the rows of im2col's matrix, one per product of an output, rounded up to whole tiles of a WMMA."""
     return 16 * tiles(s.depth, 16)
 
@@ -30,9 +30,9 @@ def _count_shared_bytes(s: Scope) -> int:
     """
     m, n, _ = s.wmma
     # 32 / n parts of 4 more each
-    table_bytes = 0 if s.step in ("plain", "row", "pixel") else 4 * (_rows(s) + 128 // n)
+    table_bytes = 0 if s.step in ("plain", "row", "pixel") else 4 * (_count_rows(s) + 128 // n)
     # + 8: rows in different banks
-    mask_bytes = 2 * m * (_rows(s) + 8 if s.step in (*_WALKING, "mask") else 16)
+    mask_bytes = 2 * m * (_count_rows(s) + 8 if s.step in (*_WALKING, "mask") else 16)
     # halves [16, n], floats [m, n]
     return table_bytes + mask_bytes + s.warps * (2 * 16 * n + 4 * m * n)
 
@@ -66,7 +66,7 @@ RUNG = Rung(
         "WM": s.wmma[0],
         "WN": s.wmma[1],
         "WARPS": s.warps,
-        "ROWS": _rows(s),
+        "ROWS": _count_rows(s),
     },
     rounding=lambda options: (
         Rounding(FLOAT, FLOAT, operands=HALF)

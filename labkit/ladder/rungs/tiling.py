@@ -6,7 +6,7 @@ from labkit.ladder.rung import Call, Rung, Scope, tiles
 _SEVERAL = ("maps", "weights")  # sub-steps whose blocks compute several maps
 
 
-def _maps(s: Scope) -> int:
+def _count_maps(s: Scope) -> int:
     """Return the output maps per block."""
     return s.maps or 4 if s.step in _SEVERAL else 1
 
@@ -15,7 +15,7 @@ def _count_shared_bytes(s: Scope) -> int:
     """Return the bytes of shared memory per block: the input tile of floats with its halo, in a sub-step the masks."""
     if s.step == "barrier":
         return 0
-    return 4 * (s.tile + s.K - 1) ** 2 + (4 * _maps(s) * s.K**2 if s.step == "weights" else 0)
+    return 4 * (s.tile + s.K - 1) ** 2 + (4 * _count_maps(s) * s.K**2 if s.step == "weights" else 0)
 
 
 RUNG = Rung(
@@ -24,7 +24,11 @@ RUNG = Rung(
     idea="A block loads its inputs once, tile and halo, and reads them up to K*K times from shared memory.",
     calls=(
         Call(
-            grid=lambda s: (tiles(s.Wo, s.tile) * tiles(s.Ho, s.tile), tiles(s.M, _maps(s)), s.B),
+            grid=lambda s: (
+                tiles(s.Wo, s.tile) * tiles(s.Ho, s.tile),
+                tiles(s.M, _count_maps(s)),
+                s.B,
+            ),
             block=lambda s: (s.tile, s.tile, 1),
             shared=_count_shared_bytes,
         ),
@@ -41,7 +45,7 @@ RUNG = Rung(
     defines=lambda s: {
         "FIXED_K": s.K,
         "TILE": s.tile,
-        **({"MAPS": _maps(s)} if s.step in _SEVERAL else {}),
+        **({"MAPS": _count_maps(s)} if s.step in _SEVERAL else {}),
     },
     constant="mask",
     steps={

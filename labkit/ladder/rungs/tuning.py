@@ -26,8 +26,9 @@ def _choose_sizes(s: Scope) -> dict:
     """Return the sizes of the launch by name: those of the options, else the tuned ones, else what suits most layers.
 
     `s` has the layer's dimensions and the options; one that is None is chosen here. A thread
-    computes `rows` outputs of a column in `maps` maps; `channels` masks are in shared memory at a
-    time.
+    computes `rows` outputs of a column in `maps` maps, and `below` threads cover a column. A block
+    computes `groups` times `maps` maps. The masks of `channels` channels are in shared memory at a
+    time; `unroll` columns of the mask are unrolled at a time.
     """
     tuned = TUNED.get(f"{s.C}x{s.H}x{s.W} {s.M}x{s.K}", {}) if _is_tuned(vars(s)) else {}
     # equal shares of at most 10

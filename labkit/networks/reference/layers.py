@@ -50,8 +50,8 @@ def max_pool(x: np.ndarray, window: int) -> np.ndarray:
     for p in range(window):
         for q in range(window):
             elements = x[..., p::window, q::window]  # element (p, q) of every window that has one
-            part = y[..., : elements.shape[-2], : elements.shape[-1]]
-            np.maximum(part, elements, out=part)
+            maxima = y[..., : elements.shape[-2], : elements.shape[-1]]  # a view of y
+            np.maximum(maxima, elements, out=maxima)
     return y
 
 

@@ -121,14 +121,14 @@ class Sizes:
 
 
 def random_sizes(seed: int) -> list[Sizes]:
-    """Return two networks of small random sizes, independent of each other."""
+    """Return the sizes of two small networks, drawn at random and independently of each other."""
     rng = np.random.default_rng(seed)
     sizes = []
     for _ in range(2):
+        # s1 is the side of its maps; the second end of a range is not included
         pool, s1, K, maps, classes = (
             int(rng.integers(*ends)) for ends in ((1, 5), (2, 6), (1, 7), (1, 8), (2, 12))
         )
-        # s1: side of its maps
         sizes.append(Sizes(side=pool * s1 + K - 1, K=K, maps=maps, pool=pool, classes=classes))
     return sizes
 
@@ -173,9 +173,9 @@ def forward(weights: Mapping[str, np.ndarray], images: np.ndarray) -> dict[str, 
 
 
 def loss(weights: Mapping[str, np.ndarray], images: np.ndarray, labels: np.ndarray) -> float:
-    """Return the binary cross-entropy, summed over outputs and images, float64: of z before the sigmoid, a target t."""
+    """Return the binary cross-entropy of the outputs for images [B,side,side], summed over outputs and images."""
     z = before_f(forward(weights, images)["s1"], weights["f"], weights["f_bias"])
-    # log(1 + exp(z)) - t z
+    # log(1 + exp(z)) - t z for a target t, from the value z before the sigmoid: it cannot overflow
     return float((np.logaddexp(0, z) - one_hot(labels, z.shape[1]) * z).sum())
 
 

@@ -11,7 +11,8 @@ def add(random: np.random.Generator, n: int, blocks: int, threads: int):
     return launch("add", a, b, Output("sum", a + b), n, grid=blocks, block=threads)
 
 
-def _hidden(*what: int) -> Case:
+def _make_case(*what: int) -> Case:
+    """Return the case with these arguments of `add`: elements, blocks and threads per block."""
     return Case("{:,} elements in {} blocks of {}".format(*what), what)
 
 
@@ -21,11 +22,11 @@ EXERCISE = Exercise(
     subject=Kernels(
         add,
         (
-            _hidden(777, 3, 64),
-            _hidden(256, 4, 64),
-            _hidden(50, 2, 64),
-            _hidden(2, 3, 32),
-            _hidden(1001, 5, 33),
+            _make_case(777, 3, 64),
+            _make_case(256, 4, 64),
+            _make_case(50, 2, 64),
+            _make_case(2, 3, 32),
+            _make_case(1001, 5, 33),
             Case("1,000 elements", (1000, 4, 64), counted=True),
         ),
         hidden=(range(1, 1500), range(1, 6), [64]),

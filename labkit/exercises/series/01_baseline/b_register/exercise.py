@@ -3,7 +3,8 @@
 from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
 
 
-def _stores(attempt, layer="layer 1"):  # 0 if the attempt was not counted
+def _count_stores(attempt, layer="layer 1"):
+    """Return the store requests of an attempt on a layer; 0 if it was not counted."""
     return attempt.count("global_store_requests", layer)
 
 
@@ -39,22 +40,24 @@ EXERCISE = Exercise(
             "after each channel. This exercise asks for the register in the text: a local float, stored once below "
             "the loops.",
             lambda attempt: (
-                _stores(attempt) > 800
+                _count_stores(attempt) > 800
                 and "__restrict__" in attempt.source
                 and not attempt.matches(r"\bfloat \w+ = 0")
             ),
         ),
         Mistake(
             "The store still stands inside of a loop: below all three loops it is done once per output.",
-            lambda attempt: 1600 < _stores(attempt) < 40_000,
+            lambda attempt: 1600 < _count_stores(attempt) < 40_000,
         ),
         Mistake(
             "One store per channel is left, as layer 2 shows: below all three loops it is done once per output.",
-            lambda attempt: _stores(attempt) == 800 and _stores(attempt, "layer 2") > 816,
+            lambda attempt: (
+                _count_stores(attempt) == 800 and _count_stores(attempt, "layer 2") > 816
+            ),
         ),
         Mistake(
             "Two stores per output are left: the zero before the loops is not needed any more.",
-            lambda attempt: _stores(attempt) == 1600,
+            lambda attempt: _count_stores(attempt) == 1600,
         ),
     ),
 )

@@ -4,7 +4,8 @@ from labkit.exercises import LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, cou
 
 
 def _count(attempt: Attempt, name: str) -> float:
-    return attempt.count(name, "layer 1")  # 0 if the attempt was not counted
+    """Return the counter `name` of an attempt on layer 1; 0 if it was not counted."""
+    return attempt.count(name, "layer 1")
 
 
 _BYTES = 19_600 * 32 * 4  # a load of four words per lane is one request, too

@@ -5,7 +5,7 @@ from labkit.exercises import LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, cou
 _REQUESTS = 800  # of a store of all outputs of layer 1: 4 * 80 * 80 / 32
 
 
-def _stores(attempt: Attempt) -> float:
+def _count_stores(attempt: Attempt) -> float:
     """Return the stores per output."""
     return attempt.count("global_store_requests", "layer 1") / _REQUESTS
 
@@ -23,11 +23,11 @@ EXERCISE = Exercise(
         Mistake(
             "For nvcc this is enough: no store changes constant memory, so y can overlap nothing else that is "
             "read. The compiler that counts here does not know that of the mask. Let y promise it, too.",
-            lambda attempt: _stores(attempt) > 2 and attempt.matches(r"__restrict__ x\b"),
+            lambda attempt: _count_stores(attempt) > 2 and attempt.matches(r"__restrict__ x\b"),
         ),
         Mistake(
             "k is not read in this kernel. As long as neither x nor y promises it, y may overlap the inputs.",
-            lambda attempt: _stores(attempt) > 2 and "__restrict__" in attempt.source,
+            lambda attempt: _count_stores(attempt) > 2 and "__restrict__" in attempt.source,
         ),
     ),
 )

@@ -47,7 +47,7 @@ EXERCISE = Exercise(
             "n + TILE.",
             lambda attempt: (
                 "were not written" in attempt.wrong
-                and _one_guard(attempt.source.rpartition("__sync")[2])
+                and _has_one_guard(attempt.source.rpartition("__sync")[2])
             ),
         ),
         Mistake(
@@ -64,6 +64,6 @@ EXERCISE = Exercise(
 )
 
 
-def _one_guard(stores):
+def _has_one_guard(stores):
     """Return whether the code of the stores compares only the second pixel with the size of the map."""
     return "n + TILE < pixels" in stores and not re.search(r"\bn < pixels", stores)

@@ -11,7 +11,7 @@ _CHANNELS = Layer("several channels", C=5, H=30, W=34, M=18, K=4), 1
 _LEAST = 11_760  # loads from shared memory: each brings four weights
 
 
-def _reads(counts):
+def _count_reads(counts):
     """Return the warps' reads of constant memory; infinity, which meets no goal, if no weights are in shared memory.
 
     `counts`: case -> name of a counter -> its number.
@@ -28,7 +28,7 @@ EXERCISE = Exercise(
     goals=(
         Goal(
             f"reads of constant memory, {_LAYER}",
-            _reads,
+            _count_reads,
             at_most=0,
             least=f"{_LEAST:,} loads from shared memory, and no exchanges between lanes",
         ),

@@ -59,7 +59,7 @@ def _count_answer(BF16: object, TF32: object) -> dict[str, dict[str, float]]:
     return counts
 
 
-def _fewest() -> tuple[int, ...]:
+def _find_fewest() -> tuple[int, ...]:
     """Return the solution: the fewest products whose error is small enough, for BF16 and for TF32."""
     return tuple(
         next(n for n in range(1, _MOST) if _measure_error(bits, n) <= _LARGEST)
@@ -79,7 +79,7 @@ def _make_goals(name: str) -> tuple[Goal, Goal]:
 
 EXERCISE = Exercise(
     title="Other parts",
-    subject=Numbers(_count_answer, start=(1, 1), solution=_fewest),
+    subject=Numbers(_count_answer, start=(1, 1), solution=_find_fewest),
     goals=(*_make_goals("BF16"), *_make_goals("TF32")),
     mistakes=(
         Mistake(

@@ -37,7 +37,7 @@ def _count_answer(exact: object, there: object) -> dict[str, dict[str, float]]:
     }
 
 
-def _farthest() -> tuple[int, int]:
+def _find_farthest() -> tuple[int, int]:
     """Return the solution: the largest n with an error up to 2^-22, and the largest at which no pixel is 0."""
     exact = max(n for n in range(_FARTHEST) if _measure_loss(n)[0] <= 2.0**-22)
     return exact, max(n for n in range(_FARTHEST) if _measure_loss(n)[1] == 0)
@@ -45,7 +45,7 @@ def _farthest() -> tuple[int, int]:
 
 EXERCISE = Exercise(
     title="Small beside large",
-    subject=Numbers(_count_answer, start=(11, 24), solution=_farthest),
+    subject=Numbers(_count_answer, start=(11, 24), solution=_find_farthest),
     goals=(
         Goal("error, in units of 2^-22", lambda counts: counts[_PIXEL]["error"] * 2**22, at_most=1),
         Goal(
@@ -69,8 +69,8 @@ EXERCISE = Exercise(
         Mistake(
             "The largest pixel is scaled to 2^14, not to 1: both distances are larger by 14.",
             lambda attempt: (
-                attempt.counts[_PIXEL]["exact"] == _farthest()[0] - 14
-                or attempt.counts[_PIXEL]["there"] == _farthest()[1] - 14
+                attempt.counts[_PIXEL]["exact"] == _find_farthest()[0] - 14
+                or attempt.counts[_PIXEL]["there"] == _find_farthest()[1] - 14
             ),
         ),
     ),

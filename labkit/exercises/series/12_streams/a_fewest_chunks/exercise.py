@@ -50,7 +50,8 @@ def _make_goals(name: str) -> tuple[Goal, Goal]:
     )
 
 
-def _on_each(attempt) -> list:  # the dict of `_count_answer` for each layer
+def _list_counts(attempt) -> list:
+    """Return the dict of `_count_answer` for each layer."""
     return [attempt.counts[name] for name in _FIRST]
 
 
@@ -62,13 +63,13 @@ EXERCISE = Exercise(
         Mistake(
             "This is within 5 %, but so are fewer chunks, and each chunk costs three calls.",
             lambda attempt: (
-                all(counts["above"] <= _SLACK for counts in _on_each(attempt))
-                and any(counts["fewer"] < _SLACK for counts in _on_each(attempt))
+                all(counts["above"] <= _SLACK for counts in _list_counts(attempt))
+                and any(counts["fewer"] < _SLACK for counts in _list_counts(attempt))
             ),
         ),
         Mistake(
             "A single chunk overlaps with nothing: its copy in, its kernel and its copy out follow each other.",
-            lambda attempt: any(counts["chunks"] == 1 for counts in _on_each(attempt)),
+            lambda attempt: any(counts["chunks"] == 1 for counts in _list_counts(attempt)),
         ),
     ),
 )

@@ -48,7 +48,8 @@ def _compute_solution() -> tuple[tuple[int, ...]]:
     return ((*sizes, _IMAGES - sum(sizes)),)
 
 
-def _slow(attempt) -> bool:
+def _is_slow(attempt) -> bool:
+    """Return whether the chunks are more than `_WITHIN` per cent above the reference time."""
     return attempt.counts[_LAYER]["above"] > _WITHIN
 
 
@@ -62,17 +63,17 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake(
             "Equal chunks do not help: the first of n is the n-th part of the way in, and no eight are enough.",
-            lambda attempt: _slow(attempt) and attempt.counts[_LAYER]["equal"],
+            lambda attempt: _is_slow(attempt) and attempt.counts[_LAYER]["equal"],
         ),
         Mistake(
             "The sizes fall: the way back waits for the first chunk, which is the largest.",
-            lambda attempt: _slow(attempt) and attempt.counts[_LAYER]["falls"],
+            lambda attempt: _is_slow(attempt) and attempt.counts[_LAYER]["falls"],
         ),
         Mistake(
             "The first chunk is small enough, but a later one is so much larger than the one before that the way "
             "back waits for it.",
             lambda attempt: (
-                _slow(attempt)
+                _is_slow(attempt)
                 and attempt.counts[_LAYER]["growth"] > 4
                 and attempt.counts[_LAYER]["first"] <= 150
             ),

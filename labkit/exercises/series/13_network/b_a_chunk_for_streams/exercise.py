@@ -42,14 +42,14 @@ def _count_answer(images: object) -> dict[str, dict[str, float]]:
     }
 
 
-def _one_wave() -> tuple[int]:
+def _compute_solution() -> tuple[int]:
     """Return the solution: as many images as the device has room for, one block per image."""
     return (_MULTIPROCESSORS * PRECISIONS["float16"].sizes["BLOCKS"],)
 
 
 EXERCISE = Exercise(
     title="A chunk for streams",
-    subject=Numbers(_count_answer, start=(1000,), solution=_one_wave),
+    subject=Numbers(_count_answer, start=(1000,), solution=_compute_solution),
     goals=(
         Goal(
             "share of the room for blocks that a chunk uses",

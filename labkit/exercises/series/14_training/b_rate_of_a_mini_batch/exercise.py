@@ -38,14 +38,15 @@ def _count_answer(rate: object) -> dict[str, dict[str, float]]:
 @functools.cache
 def _train_and_test(rate: float) -> float:
     """Return the accuracy after five passes, 50 images per step; without atomics, every run gives the same."""
-    train, test = (dataset("digits", part, size=28) for part in ("train", "test"))
+    train, test = (dataset("digits", split, size=28) for split in ("train", "test"))
     with Lenet28("unrolled", batch=50, rate=rate) as model:
         for _ in range(5):
             model.epoch(train.images, train.labels)
         return float(model.accuracy(test.images, test.labels))
 
 
-def _missed(attempt) -> bool:
+def _misses_goal(attempt) -> bool:
+    """Return whether the accuracy is below the goal's."""
     return attempt.counts[_HELD_OUT]["accuracy"] < _LEAST
 
 
@@ -58,12 +59,12 @@ EXERCISE = Exercise(
             "With this rate the steps jump over the minimum. The sigmoids of s1 then end at 0, where their slope "
             "is zero, and all ten outputs stay near 0.1. A mean of 50 gradients is steadier than one, but it "
             "points no further.",
-            lambda attempt: _missed(attempt) and attempt.counts[_HELD_OUT]["rate"] > 0.5,
+            lambda attempt: _misses_goal(attempt) and attempt.counts[_HELD_OUT]["rate"] > 0.5,
         ),
         Mistake(
             "This is less than the rate of single images, and there are 50 times fewer updates: the weights do "
             "not get far enough.",
-            lambda attempt: _missed(attempt) and attempt.counts[_HELD_OUT]["rate"] < 0.1,
+            lambda attempt: _misses_goal(attempt) and attempt.counts[_HELD_OUT]["rate"] < 0.1,
         ),
     ),
 )

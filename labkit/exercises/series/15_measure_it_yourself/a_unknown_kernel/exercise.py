@@ -16,7 +16,7 @@ _KERNEL = "the unknown kernel"
 _OFF = 4  # per cent that an answer may be off: two digits, and either rate of the memory
 
 
-def _place() -> tuple[float, float, float]:
+def _compute_place() -> tuple[float, float, float]:
     """Return the kernel's operations per byte, its rate over its roof, and over the flat part of the roof [%].
 
     It is the matrix product of rung 05 on layer 1 of lenet86, whose counters the page prints.
@@ -46,7 +46,7 @@ def _measure_distance(value: object, right: float, what: str) -> float:
 
 def _count_answer(intensity: object, of_roof_pct: object) -> dict[str, dict[str, float]]:
     """Return the reader's numbers, and by how many per cent they are off."""
-    right = _place()
+    right = _compute_place()
     off = [
         _measure_distance(value, of, what)
         for value, of, what in (
@@ -65,12 +65,13 @@ def _count_answer(intensity: object, of_roof_pct: object) -> dict[str, dict[str,
 
 
 def _is_near(attempt, name: str, value: float) -> bool:
+    """Return whether the reader's number `name`, "intensity" or "of_roof", is within `_OFF` per cent of a value."""
     return math.isclose(attempt.counts[_KERNEL][name], value, rel_tol=_OFF / 100)
 
 
 EXERCISE = Exercise(
     title="An unknown kernel",
-    subject=Numbers(_count_answer, start=(1, 100), solution=lambda: _place()[:2]),
+    subject=Numbers(_count_answer, start=(1, 100), solution=lambda: _compute_place()[:2]),
     goals=(
         Goal(
             "intensity, off by (%)", lambda counts: counts[_KERNEL]["intensity off"], at_most=_OFF
@@ -84,30 +85,30 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake(
             "A multiply-add is two operations: a product and a sum.",
-            lambda attempt: _is_near(attempt, "intensity", _place()[0] / 2),
+            lambda attempt: _is_near(attempt, "intensity", _compute_place()[0] / 2),
         ),
         Mistake(
             "The intensity is operations per byte. This is bytes per operation.",
             lambda attempt: (
-                _is_near(attempt, "intensity", 1 / _place()[0])
-                or _is_near(attempt, "intensity", 2 / _place()[0])
+                _is_near(attempt, "intensity", 1 / _compute_place()[0])
+                or _is_near(attempt, "intensity", 2 / _compute_place()[0])
             ),
         ),
         Mistake(
             "This is the share of the FP32 units' rate. The kernel lies to the left of the ridge: there the roof is "
             "the memory's rate times the intensity.",
-            lambda attempt: _is_near(attempt, "of_roof", _place()[2]),
+            lambda attempt: _is_near(attempt, "of_roof", _compute_place()[2]),
         ),
         Mistake(
             "The share is asked for in per cent.",
-            lambda attempt: _is_near(attempt, "of_roof", _place()[1] / 100),
+            lambda attempt: _is_near(attempt, "of_roof", _compute_place()[1] / 100),
         ),
         Mistake(
             "That is the kernel's rate in TFLOP/s. Its roof is a rate, too: what is the first over the second?",
             lambda attempt: _is_near(
                 attempt,
                 "of_roof",
-                _place()[2] / 100 * recorded("H200").ceilings["reference_float32"] / 1e12,
+                _compute_place()[2] / 100 * recorded("H200").ceilings["reference_float32"] / 1e12,
             ),
         ),
     ),

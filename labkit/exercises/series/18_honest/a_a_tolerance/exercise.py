@@ -29,6 +29,7 @@ def _measure_errors() -> tuple[tuple[float, ...], tuple[float, ...]]:
         return np.cumsum(numbers.astype(dtype), axis=1, dtype=dtype)[:, -1].astype(float)
 
     def measure(sums: np.ndarray) -> float:
+        """Return the largest error of these sums of rows, over the sum of |x| of its row."""
         exact, size = x.astype(float).sum(axis=1), np.abs(x).astype(float).sum(axis=1)
         return float(np.max(np.abs(sums - exact) / size))
 

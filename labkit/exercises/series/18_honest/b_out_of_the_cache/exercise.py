@@ -26,14 +26,14 @@ def _count_answer(pairs: object) -> dict[str, dict[str, float]]:
     }
 
 
-def _fewest() -> tuple[int]:
+def _find_fewest() -> tuple[int]:
     """Return the solution: the fewest pairs between whose uses as many bytes are moved as L2 holds."""
     return (1 + -(-_L2 // _BYTES),)
 
 
 EXERCISE = Exercise(
     title="Out of the cache",
-    subject=Numbers(_count_answer, start=(2,), solution=_fewest),
+    subject=Numbers(_count_answer, start=(2,), solution=_find_fewest),
     goals=(
         Goal(
             "bytes moved between two uses, over L2's",
@@ -45,7 +45,7 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake(
             "These pairs together fill L2. Between two uses of one, only the others are moved: it takes one more.",
-            lambda attempt: attempt.counts[_CASE]["pairs"] == _fewest()[0] - 1,
+            lambda attempt: attempt.counts[_CASE]["pairs"] == _find_fewest()[0] - 1,
         ),
         Mistake(
             "A run writes y, too, and that takes its place in L2 as x does: it has over three times the bytes of x.",
