@@ -131,8 +131,8 @@ def format_summary(results: Recorded) -> str:
     ]
     batch = int(results.table["batch"].max())
     caption = (
-        f"Op time (of the kernels alone) for {batch:,} images on an {results.device}, and its multiple of a "
-        "[reference time](docs/results.md#the-ladder)."
+        f"Time of the kernels alone for the layers of two networks, with {batch:,} images on an {results.device}. "
+        "The factor (×) is this time over a [reference time](docs/results.md#the-ladder)."
     )
     return "\n".join([caption, "", *lines])
 
