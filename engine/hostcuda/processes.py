@@ -36,6 +36,15 @@ ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_
 OWN_MODULES = {"PYTHONSAFEPATH": "1"}
 
 
+def own_program(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module of the engine or the lab as a program.
+
+    It takes no module from the folder in which it works, such as a reader's ``random.py``; programs
+    that it starts may.
+    """
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
 @dataclass(frozen=True)
 class Ended:
     """How a program ended.
@@ -178,7 +187,7 @@ def program(
     if on == "cpu":
         words = [f"--options={shlex.join(options)}"] if options else []
         words += [f"--seconds={seconds:g}"] if seconds else []
-        return [sys.executable, "-m", "hostcuda.programs.program", *words, str(path), *arguments]
+        return own_program("hostcuda.programs.program", *words, str(path), *arguments)
     return [_compile(path, options), *arguments]
 
 

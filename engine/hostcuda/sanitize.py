@@ -269,9 +269,9 @@ def prepare(tools: str, options: Sequence[str] = (), programs: bool = True) -> N
     call = f"checking.engine_files(sys.argv[1:], {programs})"
     program = f"import sys; from hostcuda import checking; {call}"
     environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": tools}
-    processes.run([sys.executable, "-c", program, *options], environment, capture=True).require(
-        "preparing the engine"
-    )
+    processes.run(
+        [sys.executable, "-P", "-c", program, *options], environment, capture=True
+    ).require("preparing the engine")
 
 
 def checked(

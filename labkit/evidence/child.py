@@ -84,7 +84,7 @@ def trace(
     """
     with temporary.folder() as folder:
         command = prepare_command(folder, variant, layer, batch, module, **arguments)
-        environment = processes.OWN_MODULES | {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": check}
+        environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": check}
         ended = processes.run(command, environment, timeout, capture=True)
         read_runs(folder)  # called because it raises CompileError
         rows = processes.lines(folder / "rows")
@@ -112,7 +112,7 @@ def prepare_command(
     for variant in chosen:
         variant.launches(layer, batch)  # called because it raises LabError
     (folder / "job").write_bytes(pickle.dumps((chosen, layer, int(batch), arguments)))
-    return [sys.executable, "-m", module, str(folder)]
+    return processes.own_program(module, str(folder))
 
 
 def read_runs(folder: Path) -> list[dict]:

@@ -16,7 +16,7 @@ import numpy as np
 
 import hostcuda
 import hostcuda.sanitize
-from hostcuda import temporary
+from hostcuda import processes, temporary
 from labkit.base.errors import LabError
 from labkit.base.progress import show_progress
 
@@ -107,7 +107,7 @@ def sanitize_module(
     with temporary.folder() as folder:
         job = (module.compiled, launch.kernel, arguments, launch.geometry)
         (folder / "job").write_bytes(pickle.dumps(job))
-        command = [sys.executable, "-m", __name__, str(folder)]
+        command = processes.own_program(__name__, str(folder))
         with show_progress(None, f"sanitizing {launch.kernel}"):
             findings = hostcuda.sanitize.watch(
                 command, tool, engine=engine, timeout=timeout, capture=True

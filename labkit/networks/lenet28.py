@@ -26,6 +26,7 @@ from dataclasses import astuple
 import numpy as np
 
 import hostcuda
+from hostcuda import processes
 from hostcuda.profile import Profile, watch
 from hostcuda.source import code_only, kernel_names
 from labkit.base.errors import LabError
@@ -488,14 +489,7 @@ class Lenet28(Model):
     def _build_command(self):
         """Return the command line, a list of str, that runs `_main` of this module for this model."""
         numbers = map(str, (self.batch, *astuple(self.sizes)))
-        return [
-            sys.executable,
-            "-m",
-            "labkit.networks.lenet28",
-            self.experiment,
-            self.own,
-            *numbers,
-        ]
+        return processes.own_program("labkit.networks.lenet28", self.experiment, self.own, *numbers)
 
 
 def _compute_expected(weights, x, targets, values, s):

@@ -12,7 +12,6 @@ import keyword
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.utils.process import arg_split
 
 import hostcuda
+from hostcuda import processes
 from hostcuda.files import write
 from hostcuda.source import code_only, kernel_names, warnings_about
 from labkit.base.errors import LabError
@@ -250,7 +250,7 @@ class KernelCells(Magics):
             words = shlex.split(line)
         except ValueError as error:  # an unbalanced quotation mark
             raise UsageError(f"%hostcuda {line}: {error}") from None
-        command = [sys.executable, "-m", "hostcuda", *words]
+        command = processes.own_program("hostcuda", *words)
         child = subprocess.run(
             command,
             cwd=PROGRAMS,

@@ -36,6 +36,17 @@ def test_a_program_that_fails_without_a_finding_is_an_error(monkeypatch):
         labkit.sanitize(1, labkit.LENET86[0], engine="cpu")
 
 
+def test_a_module_in_the_readers_folder_does_not_stop_it(tmp_path, monkeypatch):
+    """The folder of a notebook may have files with the names of modules that the child process imports."""
+    for name in ("random", "numpy", "labkit", "hostcuda"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a file of the reader')\n")
+    monkeypatch.chdir(tmp_path)
+    layer = labkit.Layer("odd", 2, 11, 13, 3, 3)
+    assert labkit.sanitize(1, layer, tool="memcheck", engine="cpu").clean
+    counts = labkit.profile(1, layer, engine="cpu")
+    assert counts.value("global_load_requests", labkit.variant(1).label) > 0
+
+
 def test_without_a_layer_a_small_one_shows_the_race():
     """The tile is used again for the next channel, without a barrier in between."""
     whole = labkit.variant(4).source
