@@ -221,6 +221,17 @@ def test_an_interrupt_says_how_far_it_was():
     assert re.fullmatch("Interrupted: bench was stopped after [01] of 2 measurements", line)
 
 
+def test_an_interrupt_of_the_check_before_the_first_measurement_is_named_too(monkeypatch):
+    def stop(variant):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench_module, "require_verified", stop)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        bench([verified(quick), verified(quick)], ODD, 2, 4)
+    (line,) = stopped.value._render_traceback_()
+    assert line == "Interrupted: bench was stopped after 0 of 2 measurements"
+
+
 def test_an_image_that_nobody_writes_is_found_even_if_it_is_not_compared(monkeypatch):
     monkeypatch.setattr(
         bench_module, "SampledImages", functools.partial(bench_module.SampledImages, count=2)

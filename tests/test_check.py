@@ -253,6 +253,10 @@ def test_what_is_timed_has_been_checked_as_it_is_compiled_for_that(monkeypatch):
     for _ in range(2):  # once is enough
         check_module.require_verified(mine)
     assert builds == ["quick", "as timed"]
+    # a second check of the same text, as of a cell that runs again, asks for nothing more
+    check(mine, [(Layer("odd", 2, 9, 12, 3, 3), 1)], quiet=True)
+    check_module.require_verified(mine)
+    assert builds == ["quick", "as timed", "quick"]
 
 
 def faults(x, k, state):

@@ -119,18 +119,17 @@ def measure(
     variants, layers = as_variants(variants), as_layers(layer)
     batches = as_list(BATCH[device().engine] if batch is None else batch)
     require_runs(repeat)
-    for variant in variants:
-        require_verified(variant)
     cases = [(one_layer, B) for one_layer in layers for B in batches]
-    rows, length = [], len(cases) * len(variants)
-    with show_progress(length) as progress:
-        try:
+    rows, length, progress = [], len(cases) * len(variants), None
+    try:
+        for variant in variants:
+            require_verified(variant)  # which may check it, for seconds
+        with show_progress(length) as progress:
             for case in cases:
                 rows += _bench_case(variants, *case, repeat, layer_time, progress)
-        except KeyboardInterrupt:
-            raise Interrupted(
-                f"bench was stopped after {progress.n} of {length} measurements"
-            ) from None
+    except KeyboardInterrupt:
+        measured = progress.n if progress else 0
+        raise Interrupted(f"bench was stopped after {measured} of {length} measurements") from None
     table = pd.DataFrame(rows)
     table.attrs["note"] = device().note
     return table
