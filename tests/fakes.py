@@ -65,7 +65,7 @@ class FakeVariant:
 
     supports = on
 
-    def precompile(self, *all_defines, quick=False):
+    def precompile(self, *all_defines, quick=False, tools=()):
         """Do nothing: there is nothing to compile."""
 
     def plan(self, layer, batch):

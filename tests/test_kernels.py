@@ -1,6 +1,7 @@
 """Every rung against the float64 reference, on the engine at hand: options, tails, chunks, and a reader's mistakes."""
 
 import dataclasses
+import os
 import random
 import re
 import threading
@@ -322,6 +323,24 @@ def test_a_device_that_lacks_the_instructions_is_refused_before_the_compiler_run
     message = r"^10 .* needs compute capability 8\.0; the Tesla T4 has 7\.5"
     with assume(older), pytest.raises(LabError, match=message):
         kernel.precompile(kernel.defines(LENET86[0]))
+
+
+def test_the_layers_of_an_exercise_are_compiled_side_by_side(monkeypatch):
+    """Each waits until the other has begun: one after the other would break the barrier."""
+    begun, layers = threading.Barrier(2, timeout=60), []
+
+    def compile_checked(self, defines, tools):
+        layers.append((defines, tools))
+        begun.wait()
+
+    kernel = variant("tuning")
+    monkeypatch.setattr(type(kernel), "compile_checked", compile_checked)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    one, other = map(kernel.defines, LENET86)
+    kernel.precompile(one, other, one, tools=("profile",))
+    assert sorted(map(str, layers)) == sorted(
+        map(str, [(one, ("profile",)), (other, ("profile",))])
+    )
 
 
 def test_modules_are_compiled_once():

@@ -235,20 +235,31 @@ class Variant:
                 )
         return _modules[key]
 
-    def precompile(self, *all_defines: dict[str, int], quick: bool = False) -> None:
+    def precompile(
+        self, *all_defines: dict[str, int], quick: bool = False, tools: Sequence[str] = ()
+    ) -> None:
         """Compile with each of these compile-time parameters, in parallel, into the engine's cache on disk.
 
-        `compile` finds the results there. Equal parameters are compiled once. Any number of threads
-        may call this. Raises as `compile` does.
+        `compile` finds the results there; with `tools` of check mode, a child process under these
+        tools does, on the CPU engine. Equal parameters are compiled once. Any number of threads may
+        call this. Raises as `compile` does.
         """
         self._require_instructions()
         jobs = {
-            tuple(defines.items()): self.compiler_arguments(defines, quick)
+            tuple(defines.items()): defines
             for defines in all_defines
-            if self._make_module_key(defines, quick) not in _modules
+            if tools or self._make_module_key(defines, quick) not in _modules
         }.values()
+
+        def compile_one(defines: dict[str, int]) -> None:
+            """Compile with some compile-time parameters."""
+            if tools:
+                self.compile_checked(defines, tools)
+            else:
+                hostcuda.compiler.compile(**self.compiler_arguments(defines, quick))
+
         with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1) or 1) as pool:
-            for future in [pool.submit(hostcuda.compiler.compile, **job) for job in jobs]:
+            for future in [pool.submit(compile_one, job) for job in jobs]:
                 with self._name_missing_instruction():
                     future.result()
 

@@ -136,11 +136,7 @@ class KernelCells(Magics):
             defines = [*map(compiled.defines, layers)]
             # `grade` comes next, whose child process takes what is compiled here; else `check`
             tools = CHECKED if chosen.exercise and device().engine == "cpu" else ()
-            if tools:
-                for layer_defines in defines:
-                    compiled.compile_checked(layer_defines, tools)
-            else:
-                compiled.precompile(*defines, quick=True)
+            compiled.precompile(*defines, quick=not tools, tools=tools)
             # Of an exercise all layers on which it is counted; else the launch on the last of
             # LENET86, as in `show`.
             launches = [
