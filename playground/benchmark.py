@@ -184,16 +184,22 @@ def visit_page(playwright: Playwright, address: str) -> list[tuple]:
         page.keyboard.press("Control+Enter")
 
     step("first shapes are right", first, says(kernel, "Right on the first"))
-    step("then all", lambda: None, says(kernel, "Passed."))
-    step("the same again", press("Control+Enter"), says(kernel, "Passed."))
+    step("all 15 shapes of this check", lambda: None, says(kernel, "Passed."))
+    step("a check of the unchanged kernel", press("Control+Enter"), says(kernel, "Passed."))
     edit(kernel, "float sum = 0;", "float sum = 0.0f;")
-    step("an edit, first shapes", press("Control+Enter"), says(kernel, "Right on the first"))
-    step("then all", lambda: None, says(kernel, "Passed."))
+    step(
+        "first shapes after a change of the kernel",
+        press("Control+Enter"),
+        says(kernel, "Right on the first"),
+    )
+    step("all 15 shapes of the second check", lambda: None, says(kernel, "Passed."))
     edit(kernel, "__syncthreads();", "")
-    step("a race at two lines", press("Control+Shift+Enter"), says(kernel, "race at line"))
+    step(
+        "a race, reported at two lines", press("Control+Shift+Enter"), says(kernel, "race at line")
+    )
     open_cell(exercise)
     edit(exercise, "tile[SIDE][SIDE]", "tile[SIDE][TILE + 32]")
-    step("04a, solved", press("Alt+Enter"), says(exercise, "goal met"))
+    step("a grade of the solved exercise 04a", press("Alt+Enter"), says(exercise, "goal met"))
     watch.ended.set()
     browser.close()
     return rows
