@@ -2,8 +2,10 @@
 
 The times are those of `labkit.bench_network`, with PyTorch's (`recording.pytorch`) where it can use
 the GPU. With several GPUs in the machine, the fused network is measured on one, two and all of
-them, too. Nsight Compute counts the program `python -m recording.network BATCH`, which launches
-each fused kernel once, for data/network/counters/.
+them, too. The steps from the plain network to the fused one are a run of their own,
+`labkit.networks.steps.bench_steps`, for data/network/steps/. Nsight Compute counts the program
+`python -m recording.network BATCH`, which launches each fused kernel once, for
+data/network/counters/.
 """
 
 import functools
@@ -29,6 +31,7 @@ from labkit.networks.fused import KERNELS, PRECISIONS, Batch
 from labkit.networks.images import cycle
 from labkit.networks.lenet86 import load_weights
 from labkit.networks.reference.lenet86 import forward_numpy
+from labkit.networks.steps import bench_steps
 from labkit.spec.reference import conv_float64
 from recording import pytorch
 from recording.counters import run_ncu
@@ -42,6 +45,7 @@ BATCHES = {10_000: True, 1000: False, 100: True}
 ON_SEVERAL = 40_000  # images over all devices
 COUNTERS = (*MEASURED.values(), *RECORDED.values(), *map(STALLED.format, STALLS))
 KEY = ["device", "label", "dtype", "batch", "where", "pixels"]
+STEPS_REPEAT = 30  # timed runs of each step by default
 CHUNK = 50  # images at a time in float64
 SHOWN = ["label", "dtype", "where", "pixels", "ms", "min_ms", "max_ms", "images_s", "error"]
 
@@ -53,6 +57,17 @@ def write_rows(table: pd.DataFrame, folder: Path | None = None) -> Path:
         software += f", {describe_torch(find_torch())}"
     return record_table(
         stamp(table, software), "network", folder, KEY, order=["batch", "where", "dtype"]
+    )
+
+
+def write_steps(table: pd.DataFrame, folder: Path | None = None) -> Path:
+    """Merge rows of `bench_steps` into the device's file, with date and software, and return the file."""
+    return record_table(
+        stamp(table, device().software),
+        "network/steps",
+        folder,
+        [*KEY, "kernel"],
+        order=["batch", "kernel", "where"],
     )
 
 
@@ -92,20 +107,28 @@ def count_fused(batch: int = 10_000) -> pd.DataFrame:
 def network(
     repeat: Repeat = None,
     counted: Annotated[bool, Option("--counters", help="Only Nsight Compute's counters.")] = False,
+    steps: Annotated[
+        bool, Option("--steps", help="Only the steps from the plain network to the fused one.")
+    ] = False,
     out: Folder = None,
 ) -> None:
     """Measure the whole network: data/network/."""
     require_gpu("the network is recorded on a GPU")
     hostcuda.ensure_context()
-    for table in () if counted else _measure_tables(repeat):
+    everything = not (counted or steps)
+    for table in _measure_tables(repeat) if everything else ():
         print(
             f"B = {table['batch'].iloc[0]}\n{table[SHOWN].round(4).to_string(index=False)}\n",
             flush=True,
         )
         print(f"kept in {write_rows(table, out)}", flush=True)
-    print(
-        f"counters kept in {record_evidence(count_fused(), Path(out or data_dir()) / 'network' / 'counters')}"
-    )
+    for batch in BATCHES if everything or steps else ():
+        table = bench_steps(batch, repeat or STEPS_REPEAT)
+        print(table[["kernel", *SHOWN]].round(4).to_string(index=False), flush=True)
+        print(f"kept in {write_steps(table, out)}", flush=True)
+    if everything or counted:
+        path = record_evidence(count_fused(), Path(out or data_dir()) / "network" / "counters")
+        print(f"counters kept in {path}")
 
 
 def _measure_tables(repeat: int | None) -> Iterator[pd.DataFrame]:

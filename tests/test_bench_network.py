@@ -11,7 +11,7 @@ import pytest
 import labkit as lab
 from labkit.base.errors import LabError
 from labkit.measure.check import CheckFailed
-from labkit.networks import benchmark
+from labkit.networks import benchmark, steps
 from labkit.networks.images import resize
 from labkit.networks.reference import layers
 from labkit.spec.devices import device
@@ -82,6 +82,70 @@ def test_what_cannot_be_measured_is_refused():
     if device().engine == "cpu":
         with pytest.raises(LabError, match="the network is recorded on a GPU"):
             recorder.network()
+
+
+@pytest.fixture(scope="module")
+def table_of_steps():
+    return steps.bench_steps(2, repeat=1)
+
+
+def test_every_step_has_a_row_and_every_layer_of_separate_kernels(table_of_steps):
+    rows = table_of_steps
+    key = ["label", "dtype", "where", "pixels", "kernel"]
+    assert not rows[key].duplicated().any()
+    whole = rows[rows["kernel"] == steps.WHOLE].set_index(["where", "label", "dtype", "pixels"])
+    assert {*whole.index} == {
+        ("device", "plain", "float32", "float32"),
+        ("device", "tensor cores", "float32", "float32"),
+        ("device", "fused", "float32", "float32"),
+        ("device", "fused, again", "float32", "float32"),
+        ("device", "fused", "float16", "float32"),
+        ("host", "plain", "float32", "float32"),
+        ("host", "plain, allocated before", "float32", "float32"),
+        ("host", "plain, page-locked", "float32", "float32"),
+        ("host", "tensor cores, page-locked", "float32", "float32"),
+        *(
+            ("host", label, dtype, pixels)
+            for dtype in ("float32", "float16")
+            for label, pixels in (
+                ("fused, one piece", "float32"),
+                ("fused", "float32"),
+                ("fused", "uint8 86x86"),
+            )
+        ),
+    }
+    layers = rows[rows["kernel"] != steps.WHOLE].groupby("label", sort=False)["kernel"].agg(list)
+    names = ["conv1", "pool1", "conv2", "pool2", "fc1", "fc2", "softmax"]
+    assert layers.to_dict() == {"plain": names, "tensor cores": names}
+    assert (rows["ms"] > 0).all() and (rows["error"] < 0.05).all() and (rows["batch"] == 2).all()
+    assert rows.attrs["note"] == device().note
+
+
+def test_a_step_that_is_wrong_is_not_timed(monkeypatch):
+    launch = steps.NetworkBatch.launch
+
+    def skip_the_last_layer(batch, mark=lambda: None):
+        batch.steps = {name: step for name, step in batch.steps.items() if name != "softmax"}
+        launch(batch, mark)
+
+    monkeypatch.setattr(steps.NetworkBatch, "launch", skip_the_last_layer)
+    with pytest.raises(CheckFailed, match="plain in float32 is wrong before timing"):
+        steps.bench_steps(1, repeat=1)
+
+
+def test_recorded_steps_are_merged_and_read(table_of_steps, tmp_path):
+    results = lab.recorded("H200").path
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / results.name).write_bytes(results.read_bytes())
+    recorder.write_steps(table_of_steps, tmp_path)
+    path = recorder.write_steps(table_of_steps.assign(ms=7.0), tmp_path)
+    assert len(pd.read_csv(path)) == len(table_of_steps)
+    path.rename(path.with_name(results.name))
+    here = lab.recorded("H200", tmp_path)
+    assert [*here.network_steps(2, where="device", dtype="float16")["ms"]] == [7.0]
+    assert len(here.network_steps(2, None, label="plain", where="device")) == 1 + 7
+    with pytest.raises(LabError, match="no step of the network for batch 10000"):
+        here.network_steps()
 
 
 class Tensor(np.ndarray):

@@ -154,6 +154,39 @@ def test_every_rung_inside_the_network(number, digits, weights):
         assert (probabilities.argmax(axis=1) == expected.argmax(axis=1)).all()
 
 
+@pytest.mark.parametrize("conv", [1, 7, 11])
+def test_a_batch_computes_what_forward_does_and_again_with_other_images(conv, digits, weights):
+    """Its buffers are allocated once: a second run reads the images, and writes the probabilities, anew."""
+    images, net = digits.images[:3], Network(conv=conv)
+    expected = net.forward(images)
+    with net.batch(3) as batch:
+        assert [*batch.steps] == ["conv1", "pool1", "conv2", "pool2", "fc1", "fc2", "softmax"]
+        batch.x[...] = images
+        np.testing.assert_array_equal(batch.run(), expected)
+        batch.x[...] = images[::-1]
+        assert batch.run() is batch.y
+        np.testing.assert_array_equal(batch.y, expected[::-1])
+
+
+def test_a_batch_of_the_callers_images_launches_all_kernels_from_the_device_to_the_device(digits):
+    images = np.ascontiguousarray(digits.images[:2])
+    marks = []
+    with Network(conv=7).batch(2, images) as batch:
+        assert batch.x is images
+        hostcuda.driver.memcpy_htod(batch.device_x, images)
+        with labkit.trace() as trace:
+            batch.launch(mark=lambda: marks.append("mark"))
+        y = Buffers.copy_out(batch.device_y, (2, 10))
+        assert not batch.y.any(), "only `run` copies the probabilities to the host"
+    assert (trace.records["kind"] == "kernel").sum() == 7 and len(marks) == 8
+    np.testing.assert_array_equal(y, Network(conv=7).forward(images))
+
+
+def test_a_batch_in_half_is_refused():
+    with pytest.raises(LabError, match="08 fp16>: a batch of it needs both convolutions in float"):
+        Network(conv=8).batch(1)
+
+
 def test_a_pair_of_variants(digits, weights):
     net = Network(conv=(labkit.variant(2), labkit.variant(1, block=(8, 8))))
     assert repr(net) == "<Network with 02 constant and 01 baseline, block=8x8>"

@@ -117,36 +117,47 @@ def bench_network(
         with ExitStack() as stack:
             flush, images = stack.enter_context(flushing()), Images(B)
             cases = [*_list_own_cases(stack, images), *baselines(images)]
-            for case in cases:
-                images.check(case, "before timing")
-            for case in cases:
-                case.time(flush)
-            with show_progress(repeat, f"measuring {B} images") as progress:
-                for _ in range(repeat):
-                    for case in cases:
-                        case.times.append(case.time(flush))
-                    progress.update()
-            for case in cases:  # what the last timed run has left
-                images.check(case, "after timing", run_first=False)
+            measure_cases(images, cases, repeat, flush)
             rows += [make_row(case, B) for case in cases]
     table = pd.DataFrame(rows)
     table.attrs["note"] = in_use.note
     return table
 
 
+def measure_cases(
+    images: Images,
+    cases: Iterable[Entry],
+    repeat: int,
+    flush: Callable[[], None],
+    after_each_round: Callable[[], None] = lambda: None,
+) -> None:
+    """Check all cases, time them in turn, `repeat` times each, and check what the last runs have left.
+
+    `after_each_round` is called whenever each case has been timed once more.
+    """
+    for case in cases:
+        images.check(case, "before timing")
+    for case in cases:
+        case.time(flush)
+    with show_progress(repeat, f"measuring {images.count} images") as progress:
+        for _ in range(repeat):
+            for case in cases:
+                case.times.append(case.time(flush))
+            after_each_round()
+            progress.update()
+    for case in cases:  # what the last timed run has left
+        images.check(case, "after timing", run_first=False)
+
+
 def make_row(case: Entry, B: int) -> dict:
     """Return a measured case, for B images, as a row of the table of `bench_network`: a dict by column."""
-    median = float(np.median(case.times))
     return {
         "label": case.label,
         "dtype": case.dtype,
         "batch": B,
         "where": case.where,
         "pixels": case.pixels,
-        "ms": median,
-        "min_ms": min(case.times),
-        "max_ms": max(case.times),
-        "images_s": 1e3 * B / median,
+        **summarize_times(case.times, B),
         "error": case.error,
         "repeat": len(case.times),
         "engine": device().engine,
@@ -154,11 +165,17 @@ def make_row(case: Entry, B: int) -> dict:
     }
 
 
+def summarize_times(times: list[float], B: int) -> dict[str, float]:
+    """Return the columns ms (median), min_ms, max_ms and images_s of the times [ms] of B images."""
+    median = float(np.median(times))
+    return {"ms": median, "min_ms": min(times), "max_ms": max(times), "images_s": 1e3 * B / median}
+
+
 class Images:
     """B images in three forms, with the expected probabilities of some of them."""
 
     def __init__(self, B: int):
-        self.weights = load_weights("digits")
+        self.count, self.weights = B, load_weights("digits")
         floats = cycle(dataset(size=86), B).images
         bytes_8 = np.rint(dataset().images[:, 0] * WHITE).astype(np.uint8)[
             np.arange(B) % len(dataset())

@@ -525,8 +525,8 @@ class Batch(Closing):
         self._memory = Buffers()
         try:
             from_caller = x is not None
-            self.x = x if from_caller else _allocate_page_locked(shape, dtype)
-            self.y = _allocate_page_locked((B, CLASSES), np.float32)
+            self.x = x if from_caller else lenet86.allocate_page_locked(shape, dtype)
+            self.y = lenet86.allocate_page_locked((B, CLASSES), np.float32)
             self.chunk = min(B, chunk)
             # Of each stream: itself, and device buffers for a chunk's images and probabilities.
             self._lanes = [
@@ -585,18 +585,6 @@ class Batch(Closing):
             self._graph.close()
             self._graph = None
         self._memory.close()
-
-
-def _allocate_page_locked(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
-    """Return zeros in page-locked host memory, of the shape [images, ...]; LabError if there is too little memory."""
-    try:
-        return hostcuda.driver.pagelocked_zeros(shape, dtype)
-    except (hostcuda.driver.MemoryError, hostcuda.driver.LogicError, MemoryError) as error:
-        size = np.prod(shape, dtype=np.int64) * np.dtype(dtype).itemsize / 1e9
-        raise LabError(
-            f"cannot allocate {size:.2f} GB of page-locked memory for {shape[0]:,} images ({error}): take "
-            "a smaller batch, or FusedNetwork.forward, which takes ordinary memory"
-        ) from error
 
 
 def bounded(

@@ -15,19 +15,20 @@ import io
 import json
 import time
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 import hostcuda
 from labkit.base import manifest
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.ladder import variants
-from labkit.ladder.buffers import Buffers, CompiledKernels
+from labkit.ladder.buffers import Buffers, Closing, CompiledKernels, DeviceBuffer
 from labkit.ladder.rung import tiles
 from labkit.ladder.variants import Variant
 from labkit.networks.model import accuracy, as_labels, require_shapes
@@ -263,6 +264,10 @@ class Network:
         )
         return probabilities
 
+    def batch(self, B: int, x: np.ndarray | None = None) -> NetworkBatch:
+        """Return all arrays and device buffers for B images, to run many times; parameters as for `NetworkBatch`."""
+        return NetworkBatch(self, B, x)
+
     def accuracy(self, images: np.ndarray, labels: np.ndarray) -> float:
         """Return the part of the images that the network classifies correctly, 0 to 1."""
         return accuracy(self.forward(images), labels)
@@ -387,6 +392,132 @@ class Network:
         y = memory.new((B, CLASSES))
         kernels.softmax(B, x, y, B, CLASSES)
         return memory.copy_out(y, (B, CLASSES))
+
+
+class NetworkBatch(Closing):
+    """A batch of `Network` with everything it needs, allocated once: host arrays, device buffers, plans.
+
+    It launches the kernels of `Network.forward`, a convolution's and those of 00_network.cu, one
+    after the other on the default stream. All maps stay on the device.
+
+    Parameters
+    ----------
+    network : Network
+        Both of its convolutions are in float32.
+    B : int
+        Images.
+    x : ndarray, float32 [B, 1, 86, 86], optional
+        The images, in memory of the caller: `y` then is in ordinary memory. By default both arrays
+        are page-locked.
+
+    Attributes
+    ----------
+    x, y : ndarray
+        The images and, float32 [B, 10], the probabilities. Fill `x` in place before `run`.
+    device_x, device_y : device buffers
+        The same on the device: `launch` reads one and writes the other.
+    steps : dict of str to callable
+        Launches each layer, in their order: conv1, pool1, conv2, pool2, fc1, fc2, softmax.
+
+    Raises
+    ------
+    LabError
+        If a convolution is in half, or there is too little page-locked memory.
+    hostcuda.driver.MemoryError
+        If the batch does not fit into the device's memory; nothing stays allocated.
+    """
+
+    def __init__(self, network: Network, B: int, x: np.ndarray | None = None):
+        if any(variant.io_dtype != np.float32 for variant in network.conv):
+            raise LabError(f"{network!r}: a batch of it needs both convolutions in float32")
+        if x is None:
+            self.x = allocate_page_locked(network.layers[0].x_shape(B), np.float32)
+            self.y = allocate_page_locked((B, CLASSES), np.float32)
+        else:
+            self.x, self.y = x, np.zeros((B, CLASSES), np.float32)
+        self.steps: dict[str, Callable[[], None]] = {}
+        self._memory, self._plans = Buffers(), []
+        try:
+            self.device_x = self._memory.new(self.x.shape)
+            features = self._add_convolutions(network, B)
+            self.device_y = self._add_rows(network.weights, B, features)
+        except BaseException:
+            self.close()
+            raise
+
+    def _add_convolutions(self, network: Network, B: int) -> DeviceBuffer:
+        """Add the steps of both convolutions and their pools; return the buffer of the features."""
+        kernels, x = _kernels(), self.device_x
+        layers = zip(network._kernels, network.layers, SIZES.pools, strict=True)
+        for number, (kernel, layer, window) in enumerate(layers, 1):
+            y = self._memory.new(layer.y_shape(B))
+            plan = kernel.plan(B, x=x, y=y)
+            self._plans.append(plan)
+            plan.load(k=network.weights[f"conv{number}"])
+            self.steps[f"conv{number}"] = plan.run
+            Ho, Wo = tiles(layer.Ho, window), tiles(layer.Wo, window)
+            outputs = B * layer.M * Ho * Wo
+            x = self._memory.new(outputs)
+            self.steps[f"pool{number}"] = functools.partial(
+                kernels.relu_max_pool,
+                *(outputs, y, x, B * layer.M, layer.Ho, layer.Wo, window, window, Ho, Wo),
+            )
+        return x
+
+    def _add_rows(self, weights: Mapping[str, np.ndarray], B: int, x: DeviceBuffer) -> DeviceBuffer:
+        """Add the fully connected layers and softmax on the features x; return the buffer of the probabilities."""
+        kernels, copy_in = _kernels(), self._memory.copy_in
+        for layer, with_relu in (("fc1", 1), ("fc2", 0)):
+            inputs, outputs = WEIGHT_SHAPES[layer]
+            w, bias, y = (
+                copy_in(weights[layer]),
+                copy_in(weights[f"{layer}_bias"]),
+                self._memory.new((B, outputs)),
+            )
+            self.steps[layer] = functools.partial(
+                kernels.fully_connected,
+                *(B * outputs, x, w, bias, y, B, inputs, outputs, with_relu),
+            )
+            x = y
+        y = self._memory.new((B, CLASSES))
+        self.steps["softmax"] = functools.partial(kernels.softmax, B, x, y, B, CLASSES)
+        return y
+
+    def launch(self, mark: Callable[[], None] = lambda: None) -> None:
+        """Launch all layers, from `device_x` to `device_y`, without waiting.
+
+        `mark` is called before each and after the last one, for example to time them separately.
+        """
+        for launch_layer in self.steps.values():
+            mark()
+            launch_layer()
+        mark()
+
+    def run(self) -> np.ndarray:
+        """Compute the probabilities of the images in `x`, wait, and return `y`; the next run writes into it again."""
+        hostcuda.driver.memcpy_htod(self.device_x, self.x)
+        self.launch()
+        hostcuda.driver.memcpy_dtoh(self.y, self.device_y)
+        return self.y
+
+    def close(self) -> None:
+        """Free the device's buffers; a second call does nothing."""
+        self.steps = {}
+        for plan in self._plans:
+            plan.close()
+        self._memory.close()
+
+
+def allocate_page_locked(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+    """Return zeros in page-locked host memory, of the shape [images, ...]; LabError if there is too little memory."""
+    try:
+        return hostcuda.driver.pagelocked_zeros(shape, dtype)
+    except (hostcuda.driver.MemoryError, hostcuda.driver.LogicError, MemoryError) as error:
+        size = np.prod(shape, dtype=np.int64) * np.dtype(dtype).itemsize / 1e9
+        raise LabError(
+            f"cannot allocate {size:.2f} GB of page-locked memory for {shape[0]:,} images ({error}): take "
+            "a smaller batch, or the network's `forward`, which takes ordinary memory"
+        ) from error
 
 
 @functools.cache

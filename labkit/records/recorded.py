@@ -477,6 +477,19 @@ class Recorded:
         table = self._read("network", "batch", "label", "dtype", "where", "pixels")
         return store.choose(table, f"{self} has no forward pass", batch=batch, **wanted)
 
+    def network_steps(
+        self, batch: int | None = 10_000, kernel: str | None = "all", **wanted: str
+    ) -> pd.DataFrame:
+        """Return the times of the steps from the plain network to the fused one, recorded by `recording.network`.
+
+        They have the columns of `labkit.networks.steps.bench_steps`, date and software; `kernel` is
+        one of its names, or None for all. The rest is as for `network`.
+        """
+        table = self._read("network/steps", "batch", "label", "dtype", "where", "pixels", "kernel")
+        return store.choose(
+            table, f"{self} has no step of the network", batch=batch, kernel=kernel, **wanted
+        )
+
     def network_counters(self, label: str = "fused") -> pd.DataFrame:
         """Return Nsight Compute's counters of the fused network, recorded by `recording.network`: a row per data type.
 
