@@ -293,7 +293,7 @@ def measure(rounds: int) -> str:
     if load > processors / 4:
         text += [
             "",
-            f"Other processes slowed the machine down: the load average was {load:.1f} before the start.",
+            f"Other processes slowed the measurements down: the load average was {load:.1f} before the start.",
         ]
     return "\n".join(text)
 

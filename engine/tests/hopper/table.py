@@ -98,8 +98,8 @@ The programs in `tests/programs/hopper` use [Hopper's asynchronous instructions]
 | `tensor_map`, `product_ring` | copies of tiles by tensor maps; in `product_ring` also matrix products |
 | `stmatrix`, `wgmma` | matrices in shared memory, and their products |
 
-This happened when the programs with a mistake ran on a GPU, {device}. Each program ran four times,
-or once if it hung:
+The programs with a mistake ran four times on a GPU, {device}, or once if they hung.
+The mistakes had these consequences:
 
 | mistakes that | of {len(lines)} |
 |---|---:|
