@@ -5,7 +5,8 @@ The table of the ladder, for example, stands between <!-- ladder:begin --> and <
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from labkit import LabError, variant
 from labkit.base import manifest
 from labkit.base.numerals import format_digits, ms
 from labkit.base.paths import PACKAGE
-from labkit.ladder.rung import Rung, Scope
+from labkit.ladder.rung import Scope
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import ON_CPU
 from labkit.networks import fused
@@ -58,12 +59,8 @@ CARDS = {
     (10, 0): ({"B200": 148}, 227),
     (12, 0): ({"RTX 5090": 170}, 99),
 }
-# The rungs that not every card runs, and how many blocks or images at once their page says of a card.
+# The rungs that not every card runs.
 _LIMITED = [rung for rung in LADDER if rung.min_capability > LADDER[0].min_capability]
-_COUNTS: dict[str, tuple[str, Callable[[Scope], int]]] = {
-    "speed_of_light": ("blocks", lambda s: s.blocks // s.multiprocessors),
-    "split_floats": ("images", lambda s: s.images),
-}
 CARD_COLUMNS = (
     "cards",
     "compute capability",
@@ -203,27 +200,17 @@ def _list_scopes(number: int, **options: str) -> list[Scope]:
     return [kernel.on(layer).scope for layer in LAYERS]
 
 
-def _describe_support(count: Callable[[], Iterable[int | Scope]], unit: str = "") -> str:
-    """Return "yes", "yes, 3 to 4 blocks" with a unit, or "no" and what the refusal tells to do instead.
+def _describe_support(run: Callable[[], object]) -> str:
+    """Return "yes", or "no" and what the refusal says to use instead.
 
-    `count` returns the numbers of that unit, and raises LabError if the page does not run on the
-    assumed device.
+    `run` raises LabError if the page does not run on the assumed device.
     """
     try:
-        counts = [*count()]
+        run()
     except LabError as refusal:  # "...: take 07 tuning, or HOSTCUDA_ENGINE=cpu"
-        return f"no: {str(refusal).rpartition(': ')[2].removesuffix(f', or {ON_CPU}')}"
-    return (
-        f"yes, {' to '.join(map(str, sorted({min(counts), max(counts)})))} {unit}"
-        if unit
-        else "yes"
-    )
-
-
-def _describe_rung(rung: Rung) -> str:
-    """Return what `_describe_support` says of a rung, with the unit of `_COUNTS` if it has one."""
-    unit, count = _COUNTS.get(rung.name, ("", lambda s: s))
-    return _describe_support(lambda: map(count, _list_scopes(rung.number)), unit)
+        other = str(refusal).rpartition(": ")[2].removesuffix(f", or {ON_CPU}")
+        return f"no: use {other.removeprefix('take ').removesuffix(' itself')}"
+    return "yes"
 
 
 def _count_blocks_of_network() -> list[int]:
@@ -247,8 +234,8 @@ def format_cards() -> str:
                 ", ".join(cards),
                 "{}.{}".format(*capability),
                 "yes",
-                *map(_describe_rung, _LIMITED),
-                _describe_support(_count_blocks_of_network, "blocks"),
+                *(_describe_support(partial(_list_scopes, rung.number)) for rung in _LIMITED),
+                _describe_support(_count_blocks_of_network),
                 _describe_support(lambda: _list_scopes(11, step="warpgroups")),
             ]
         lines.append(f"| {' | '.join(cells)} |")
