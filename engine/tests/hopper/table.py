@@ -109,7 +109,7 @@ The mistakes had these consequences:
 column "on the GPU" has two outcomes, the runs differed.
 
 **Check mode** is what `hostcuda sanitize` uses on the CPU. It names the line and the cause of {len(kinds)}
-mistakes. It reports {noted} of them as notes, because such a program may be intended. It reports nothing on the
+mistakes. It reports {noted} of them as notes, because a program may be written so on purpose. It reports nothing on the
 {right} programs and variants without a mistake.
 
 **{version}** ran with memcheck, racecheck and synccheck on the GPU. It names {named} mistakes: for these it prints a
