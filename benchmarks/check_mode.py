@@ -105,7 +105,7 @@ def main(batch):
         )
     counters, checks = ([ratio[mode] for ratio in ratios] for mode in ("counters", "checks"))
     said = (
-        f"If its memory accesses are counted, a kernel takes {min(counters):.1f} to {max(counters):.1f} times as long "
+        f"A kernel whose memory accesses are counted takes {min(counters):.1f} to {max(counters):.1f} times as long "
         f"as in `hostcuda run`. With all four checks of `hostcuda sanitize` it takes {min(checks):.0f} to "
         f"{max(checks):.0f} times as long. Measured were the lab's kernels {RUNGS[0].number:02} to "
         f"{RUNGS[-1].number:02} on both layers of lenet86 with {batch} images, on {labkit.device().name}, "

@@ -106,8 +106,8 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
         "`engine/tests/check/corpus`.\n\n"
         "| | bugs found | repaired versions with a finding | kernels of the lab |\n|---|---:|---:|---|\n"
         f"| CPU engine | {_summarize(ours)} |\n| compute-sanitizer | {_summarize(theirs)} |\n\n"
-        "The last column is about the kernels of the convolution lab, which have no planted bugs. There, "
-        '"clean" means that the tool reports nothing.\n\n'
+        "In this table, the last column is about the kernels of the convolution lab, which have no planted bugs. "
+        '"Clean" means that the tool reports nothing.\n\n'
         "In the next table, **missed** means that the tool does not report the bug at its line. For an invalid "
         'address, the kind says where the address lies: "by one" is one element beyond the array.\n\n'
         "| kind | kernel | tool | CPU engine | compute-sanitizer |\n|---|---|---|---|---|\n"
