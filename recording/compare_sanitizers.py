@@ -99,7 +99,7 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
     ours, theirs = ours.set_index("kernel"), theirs.set_index("kernel")
     text = (
         "# Planted bugs: what the engine and compute-sanitizer find\n\n"
-        f"Each of {len(bugs)} kernels has one planted bug. The bugs are of {len(kinds)} kinds. Each kernel also has "
+        f"Each of {len(bugs)} kernels has one planted bug. The bugs belong to {len(kinds)} kinds. Each kernel also has "
         "a repaired version. Two tools checked all versions: `hostcuda sanitize` on the CPU, and NVIDIA's "
         f"compute-sanitizer on {device}, {date}. A bug counts as found if the tool reports it at its line.\n\n"
         "`python -m recording compare-sanitizers` writes this page. The kernels are in "
