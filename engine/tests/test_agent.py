@@ -89,6 +89,8 @@ def test_counts_that_moved_have_their_line():
     assert row["line"] == 3 and row["value"] > row["before"]
     other = inspect("right", previous={**before, "cases": "others"})
     assert other["not_compared"] and not any("before" in row for row in other["counts"])
+    judged_otherwise = inspect("right", reference=f"{REFERENCE}  # of another kernel\n")
+    assert before["report"] == other["report"] != judged_otherwise["report"]
 
 
 @slow
@@ -526,6 +528,13 @@ DIFFUSION = f"""__global__ void k(const float *x, float *y, int n) {{
 """
 
 
+FAR = f"""__global__ void k(const float *x, float *y, int n, int scale) {{
+{INDEX}  const int src = i * scale / 10000000 % 256;
+  y[i] = x[src] > 2 ? 1 : 0;
+}}
+"""
+
+
 @slow
 @pytest.mark.parametrize(
     ("source", "case", "reference", "line"),
@@ -574,6 +583,12 @@ DIFFUSION = f"""__global__ void k(const float *x, float *y, int n) {{
             "def reference(x, y, n):\n    return {'y': [x.max()]}\n",
             "+  if (t < n) { s[t] = x[t]; } else s[t] = -INFINITY;",
         ),
+        (
+            FAR,  # (src >= 0 ? x[src] : 0) would give the same results, and leave the wrong index
+            launch(4, 64, x={"shape": [256], "fill": "uniform"}, y=[256], n=256, scale=50_000_000),
+            "def reference(x, y, n, scale):\n    return np.zeros(n)\n",
+            "+  const long long src = (long long)i * scale / 10000000 % 256;",
+        ),
     ],
     ids=[
         "barriers",
@@ -585,6 +600,7 @@ DIFFUSION = f"""__global__ void k(const float *x, float *y, int n) {{
         "stride of the grid",
         "pitch",
         "value of the other threads",
+        "index in 64 bits",
     ],
 )
 def test_a_repair_was_run(source, case, reference, line):

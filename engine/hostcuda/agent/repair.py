@@ -373,11 +373,12 @@ def _move_barrier(source: _Source, finding: dict) -> Iterator[tuple[str, Edits]]
 def _guard_access(
     source: _Source, finding: dict, array: str, arguments: Mapping
 ) -> Iterator[tuple[str, Edits]]:
-    """Yield ("guard", edits) that skip an access beyond the end of `array`, or before its start.
+    """Yield (kind, edits) that avoid an access beyond the end of `array`, or before its start.
 
-    They replace `<=` by `<`, return early, or put `if (index < n)` before the access. Conditions
-    compare the index or the thread's indices with the integers among `arguments` (number or dict
-    per parameter). No `array` name: any.
+    A "guard" replaces `<=` by `<`, returns early, or puts `if (index < n)` before the access.
+    Conditions compare the index or the thread's indices with the integers among `arguments` (number
+    or dict per parameter). No `array` name: any. Before a guard for a negative index, the index is
+    computed in 64 bits: the guard would hide that a product overflows.
     """
     # "x[-1], one before its …"
     (start, end), is_below = (source.line(finding["line"]), " before " in finding["message"])
@@ -391,6 +392,8 @@ def _guard_access(
         source.code[access.end() + 1 : access_end - 1].strip(),
         source.text[access.start() : access_end],
     )
+    if is_below:
+        yield from _widen_index(source, access.end() + 1, access_end - 1)
     blocks = source.blocks(start)  # outermost first: the function's
     if blocks and re.search(r"\b(?:if|while)\b", source.code[slice(*blocks[0])]):  # it has a guard
         yield from _change_pitch(source, access.end() + 1, access_end - 1, arguments)
@@ -450,6 +453,32 @@ def _guard_access(
             yield "guard", [(insert_at, insert_at, f"if ({condition}) ")]
         else:
             yield "guard", [(access.start(), access_end, f"({condition} ? {element} : 0)")]
+
+
+def _widen_index(source: _Source, start: int, end: int) -> Iterator[tuple[str, Edits]]:
+    """Yield ("64-bit index", edits) that compute the products of the index at `start` in 64 bits, if it has any.
+
+    Products are also those in the definitions of the index's `int` variables.
+    """
+    names = "|".join(map(re.escape, {*re.findall(r"[A-Za-z_]\w*", source.code[start:end])}))
+    defined = re.compile(rf"\bint(?=\s+(?:{names})\s*=([^;]*);)").finditer(source.code, 0, start)
+    definitions = [match for match in defined if names]
+    edits = []
+    for first, last in [(start, end), *(match.span(1) for match in definitions)]:
+        # of two names: the indices of blocks times their sizes stay small
+        product = re.compile(r"(?<![\w.])(?!block|thread|grid)([A-Za-z_]\w*)\s*\*\s*(?=[A-Za-z_])")
+        casts = [
+            (factor.start(), factor.start(), "(long long)")
+            for factor in product.finditer(source.code, first, last)
+        ]
+        edits += casts
+        edits += [
+            (*match.span(), "long long")
+            for match in definitions
+            if casts and match.start(1) == first
+        ]
+    if edits:
+        yield "64-bit index", sorted(edits)
 
 
 def _change_pitch(

@@ -249,6 +249,12 @@ def capabilities() -> dict:
     }
 
 
+def _identify(job: Mapping) -> str:
+    """Return eight hexadecimal digits that tell a check from one with another source, cases, reference or options."""
+    names = "source", "cases", "kernel", "options", "reference", "rtol", "atol"
+    return hashlib.sha256(json.dumps([job[name] for name in names]).encode()).hexdigest()[:8]
+
+
 def _build_report(run: Run, job: Mapping, previous: Mapping | None) -> dict:
     """Return the report of a run, a dict that docs/agents.md describes; add what changed since the `previous` one."""
     verdict, reason = run.decide_verdict(job)
@@ -263,8 +269,7 @@ def _build_report(run: Run, job: Mapping, previous: Mapping | None) -> dict:
             f"results: no reference says what is right in {', '.join(unchecked_arrays) or 'the arrays'}"
         )
     report: dict = {
-        "report": "r"
-        + hashlib.sha256(json.dumps([job["source"], job["cases"]]).encode()).hexdigest()[:8],
+        "report": "r" + _identify(job),
         "cases": hashlib.sha256(json.dumps(job["cases"], sort_keys=True).encode()).hexdigest()[:8],
         "verdict": verdict.replace(" ", "_"),
         "checked": {
