@@ -898,7 +898,12 @@ def test_the_collision_check_finds_collisions():
             )
             for down, tall in ((0, 4), (3, 4), (2, 0), (1, 8))
         ),
-        (lambda: draw.lanes({"a row": [1, 2]}), "give matrices of lanes"),
+        (lambda: draw.lanes({"a row": [1, 2]}), r"a row has shape \(2,\) and type int64"),
+        # floats beside a matrix of integers, too
+        (lambda: draw.lanes({"a": [[1]], "b": [[0.5]]}), "b has shape .* type float64"),
+        (lambda: draw.lanes([[1, 2]]), "give matrices of lanes, .*; got list"),
+        (lambda: draw.lanes({"a": np.zeros((2, 49), int)}), "got 49 columns"),
+        (lambda: draw.lanes({}), "got 0 columns"),
         (lambda: draw.pool(32), r"draw\.pool: lane 32; a warp's lanes are 0 to 31"),
         (lambda: draw.pool(-1), r"draw\.pool: lane -1"),
         (lambda: draw.steps({}, []), "rows of 1 to 32 cells"),

@@ -444,18 +444,19 @@ def lanes(page: Page, matrices: Mapping[str, np.ndarray], lane: int = 5) -> None
         The lane whose elements are orange. The other elements have one of four colours, by the
         lane's number modulo 4.
     """
-    panels = {name: np.asarray(matrix) for name, matrix in matrices.items()}
-    # of the matrices of integers: without one, 0 columns are refused below
-    columns = sum(
-        panel.shape[-1] for panel in panels.values() if panel.ndim == 2 and panel.dtype.kind in "iu"
+    refusal = (
+        "draw.lanes: give matrices of lanes, {name: integers in rows and columns}, of at most 256 elements each and "
+        "48 columns together"
     )
-    if (
-        not all(panel.ndim == 2 and 1 <= panel.size <= 256 for panel in panels.values())
-        or not 1 <= columns <= 48
-    ):
-        raise LabError(
-            "draw.lanes: give matrices of lanes, of at most 256 elements each and 48 columns together"
-        )
+    if not isinstance(matrices, Mapping):
+        raise LabError(f"{refusal}; got {type(matrices).__name__}")
+    panels = {name: np.asarray(matrix) for name, matrix in matrices.items()}
+    for name, panel in panels.items():
+        if panel.ndim != 2 or not 1 <= panel.size <= 256 or panel.dtype.kind not in "iu":
+            raise LabError(f"{refusal}; {name} has shape {panel.shape} and type {panel.dtype}")
+    columns = sum(panel.shape[1] for panel in panels.values())
+    if not 1 <= columns <= 48:
+        raise LabError(f"{refusal}; got {columns} columns")
     cell = min(24, (style.WIDTH - 24 * (len(panels) + 1)) / columns)
     page.open(
         112 + cell * max(map(len, panels.values())),
