@@ -183,6 +183,8 @@ HOSTCUDA = [
     ("profile --units H900 ok.cu", "no rates of 'H900'"),
     ("profile --units H200 --lines ok.cu", "no --lines"),
     ("profile ok.cu --csv x.csv", "--csv behind ok.cu"),
+    ("step kernel.cu --thread x", "x is no index: write X,Y,Z, such as 5,0,0"),
+    ("step kernel.cu --thread ²", "² is no index"),  # a digit, and no number
     ("sanitize --tool all,memcheck ok.cu", "no tool 'all,memcheck'"),
     ("sanitize --tool BREAK ok.cu", r"no tool 'first\nsecond'"),
     ("sanitize --tol memcheck ok.cu", "no option or program --tol"),
@@ -562,6 +564,7 @@ def test_what_may_not_be_read_is_named(name, line, words, ask, tmp_path):
         ("HOSTCUDA_ENGINE", "tpu", "labkit check 1", "tpu"),
         ("HOSTCUDA_ENGINE", "tpu", "labkit grade class", "tpu"),
         ("HOSTCUDA_WORKERS", "many", "hostcuda run ok.cu", "many"),
+        ("HOSTCUDA_WORKERS", "²", "hostcuda run ok.cu", "²"),
         ("HOSTCUDA_MEMORY_MB", "-5", "labkit check 1", "-5"),
         ("HOSTCUDA_EXECUTION_MODE", "third", "labkit check 1", "third"),
         ("HOSTCUDA_CHECK", "lint", "hostcuda run ok.cu", "lint"),

@@ -70,6 +70,8 @@ def test_options_of_the_rung_are_given_by_name(shell):
             "has a main.*begin it with %%program first.cu",
         ),
         ("kernel", "4 8", variant(4).source, UsageError, "8 is not an option: write name=value"),
+        ("kernel", "²", variant(4).source, LabError, "no rung '²'"),
+        ("kernel", "4 tile=²", variant(4).source, LabError, "tile"),
         ("kernel", "4 tiles=8", variant(4).source, LabError, "has no option 'tiles'"),
         *(
             (

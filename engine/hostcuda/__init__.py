@@ -134,7 +134,7 @@ def ensure_context() -> Any:
     if gpu and _has_context(driver):
         return driver.Context
     number = os.environ.get("CUDA_DEVICE", "0")
-    if not number.isdigit():
+    if not number.isdecimal():
         raise EngineError(
             f"CUDA_DEVICE={number!r} is not a device number: set 0, 1, ..., or unset it"
         )

@@ -424,7 +424,7 @@ def _look(
 def _read_index(text: str) -> list[int]:
     """Return an index "x,y,z", "x,y" or "x" as three integers; end the command with a message if it is none."""
     parts = text.split(",")
-    if len(parts) > 3 or not all(part.strip().isdigit() for part in parts):
+    if len(parts) > 3 or not all(part.strip().isdecimal() for part in parts):
         terminal.fail("hostcuda", f"{text} is no index: write X,Y,Z, such as 5,0,0")
     return [*map(int, parts), 0, 0][:3]
 

@@ -57,4 +57,4 @@ def natural_key(name: str) -> list[str | int]:
 
     It is the list of texts and numbers in turn: ["P", 9, "_producers"].
     """
-    return [int(piece) if piece.isdigit() else piece for piece in re.split(r"(\d+)", name)]
+    return [int(piece) if piece.isdecimal() else piece for piece in re.split(r"(\d+)", name)]

@@ -194,7 +194,7 @@ def _sort_values(values: pd.Series) -> list:
     return sorted(
         values.dropna().unique(),
         key=lambda value: [
-            (0, float(piece), "") if piece.replace(".", "", 1).isdigit() else (1, 0, piece)
+            (0, float(piece), "") if piece.replace(".", "", 1).isdecimal() else (1, 0, piece)
             for piece in str(value).split("x")
         ],
     )

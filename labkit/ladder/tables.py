@@ -45,7 +45,9 @@ def with_options(frame: pd.DataFrame) -> pd.DataFrame:
     # a dict of texts per row
     rows = [_split_words(text) for text in frame["options"].astype(object).fillna("")]
     for name in dict.fromkeys(name for options in rows for name in options):
-        values = [int(row[name]) if row.get(name, "").isdigit() else row.get(name) for row in rows]
+        values = [
+            int(row[name]) if row.get(name, "").isdecimal() else row.get(name) for row in rows
+        ]
         frame[name] = pd.Series(values, frame.index, dtype=object).infer_objects()
     return frame
 
@@ -72,6 +74,6 @@ def _split_words(text: str) -> dict[str, str]:
 def _read_value(text: str) -> int | str | tuple[int, ...]:
     """Return "8" as 8, "32x8" as (32, 8), and any other text as it is."""
     numbers = text.split("x")
-    if not all(number.isdigit() for number in numbers):
+    if not all(number.isdecimal() for number in numbers):
         return text
     return int(text) if len(numbers) == 1 else tuple(map(int, numbers))

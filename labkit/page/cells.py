@@ -110,7 +110,7 @@ class KernelCells(Magics):
         chosen = self.kernel.parser.parse_intermixed_args(arg_split(line))
         if chosen.name:
             self._forget(chosen.name)
-        which = int(chosen.rung) if chosen.rung.isdigit() else chosen.rung
+        which = int(chosen.rung) if chosen.rung.isdecimal() else chosen.rung
         if wrong := [option for option in chosen.options if "=" not in option]:
             raise UsageError(f"{wrong[0]} is not an option: write name=value, as tile=32")
         chosen_options = tables.as_options(" ".join(chosen.options))

@@ -91,7 +91,7 @@ def _load() -> ctypes.CDLL:
 def _read_number(name: str, meaning: str) -> int:
     """Return the number in the environment variable `name`, 0 if it is not set; `meaning` explains it in an error."""
     text = os.environ.get(name, "0")
-    if not text.isdigit():
+    if not text.isdecimal():
         raise LogicError(f"{name}={text!r} is not a number: give {meaning}, or leave it unset")
     return int(text)
 
