@@ -484,7 +484,12 @@ def test_ci_stops_at_a_failure_and_says_how_long_each_part_took(suites, failing,
     (tmp_path / "bin").mkdir()
     (tmp_path / ".ci" / "run").write_bytes((ROOT / ".ci" / "run").read_bytes())
     there = dict.fromkeys(("apt-get", "clang++", "npm"), "true")
-    for name, text in {"make": f'echo "make $1"; test "$1" != "{failing}"', **there}.items():
+    # one of its parts that fails does so after the playground's first line
+    make = (
+        'echo "make $1"; test "$1" != playground || touch begun; '
+        f'test "$1" != "{failing}" || {{ test "$1" != floors || until test -e begun; do :; done; false; }}'
+    )
+    for name, text in {"make": make, **there}.items():
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / "bin" / name).chmod(0o755)
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
@@ -504,6 +509,9 @@ def test_ci_stops_at_a_failure_and_says_how_long_each_part_took(suites, failing,
         re.findall(r"^failed after \d+ s: make (\w+)$", done.stdout, re.MULTILINE)
         == [failing][:stops]
     )
+    # what ran beside the part that failed, or failed itself
+    assert ("\n| make playground\n" in done.stdout) == (failing == "floors")
+    assert ("it failed with status 1" in done.stdout) == (failing == "playground")
 
 
 def test_each_suite_is_a_target_and_no_test_is_in_two():
