@@ -140,7 +140,8 @@ class LaunchRecord:
 
 _take = _follow = _begin_with = None  # the runtime library's functions
 _records = []  # `LaunchRecord`s, also those of copies
-_noted = set()  # (kind, file, line) of the notes so far
+_noted = {}  # (kind, file, line) -> the messages of the notes so far, at most `_MOST_NOTES` of copies
+_MOST_NOTES = 4  # of a line that copies several arrays, as in a function of the program
 _sources = {}  # path of a module -> its source
 # (module's path, return address) -> (file, line, whether the access is in the engine's own headers)
 _lines = {}
@@ -228,9 +229,13 @@ def _append_line(suffix: str, row: dict) -> None:
 
 
 def _record_note(kind: str, message: str, file: str, line: int) -> None:
-    """Record a note, unless its place has one of this kind: a loop does the same at each pass."""
-    if (kind, file, line) not in _noted:
-        _noted.add((kind, file, line))
+    """Record a note, unless its place has one of this kind: a loop does the same at each pass.
+
+    A place has up to `_MOST_NOTES` notes of copies, if their messages differ.
+    """
+    messages = _noted.setdefault((kind, file, line), set())
+    if message not in messages and len(messages) < (_MOST_NOTES if kind == "copy" else 1):
+        messages.add(message)
         record_event("note", message, file=file, line=line)
 
 

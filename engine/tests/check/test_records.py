@@ -140,14 +140,18 @@ def test_a_place_before_a_pointer_into_the_middle(at, away, side, words):
 
 
 def test_a_place_has_one_note_of_a_kind(monkeypatch, tmp_path):
-    """Two launches and a copy in a loop; the place of one note is an address in the module."""
+    """Launches and copies in a loop; the place of one note is an address in the module."""
     note = {"kind": "box outside", "file": "a.cu", "line": 7, "pc": 0, "message": "outside"}
     other = {**note, "kind": "target in a pattern", "message": "beside"}
     located = {**note, "file": "", "line": 0, "pc": 64}
     launch = {**LAUNCH, "sites": [], "requests": [], "notes": [note, other, located]}
     copy = {"copy": "cudaMemcpy", "message": "unset", "note": True, "callers": [], "module": "m"}
     copy |= {"file": "a.py", "line": 3}
-    text = "".join(json.dumps(raw) + "\n" for raw in (launch, launch, copy, copy)).encode()
+    # of a function that copies many arrays: the first four
+    many = [copy | {"message": f"unset, {size} bytes", "line": 9} for size in range(6)]
+    again = {**launch, "notes": [note | {"message": "outside of another tensor"}]}
+    raws = (launch, launch, again, copy, copy, *many)
+    text = "".join(json.dumps(raw) + "\n" for raw in raws).encode()
     parts = [text, b""]
 
     def take(buffer, size):
@@ -155,7 +159,7 @@ def test_a_place_has_one_note_of_a_kind(monkeypatch, tmp_path):
         return len(parts.pop(0))
 
     monkeypatch.setattr(records, "_take", take)
-    monkeypatch.setattr(records, "_noted", set())
+    monkeypatch.setattr(records, "_noted", {})
     monkeypatch.setattr(records, "_records", [])
     monkeypatch.setattr(records, "_lines", {("m", 64): ("a.cu", 7, False)})
     monkeypatch.setenv("HOSTCUDA_CHECK_OUT", str(tmp_path / "out"))
@@ -165,4 +169,5 @@ def test_a_place_has_one_note_of_a_kind(monkeypatch, tmp_path):
         (7, "outside"),
         (7, "beside"),
         (3, "cudaMemcpy: unset"),
+        *((9, f"cudaMemcpy: unset, {size} bytes") for size in range(4)),
     ]
