@@ -353,21 +353,24 @@ def counters_in_words():
     assert gains[[second.name, fourth.name]].round().to_numpy().tolist() == [[6, 6], [11, 11]]
     yield (
         "07_tuning",
-        f"In four maps 17 lose: {format_digits(four_maps[17])}, and 14 take {format_digits(four_maps[14])}",
         f"cuDNN takes {library:.2f} ms, almost 11 times the {ours:.3f}",
+        f"executes {more[0]:.0f} % more instructions, for addresses, and needs "
+        f"{count('registers', runtime, first):.0f} registers, not {count('registers', 7, first):.0f}",
+        f"{count('stalled_barrier', 7, first):.2f} cycles per instruction at a barrier. "
+        f"It waits {count('stalled_not_selected', 7, first):.1f} cycles for its turn",
+    )
+    yield (
+        "07_sizes",
+        f"In four maps 17 lose: {format_digits(four_maps[17])}, and 14 take {format_digits(four_maps[14])}",
         "In one map, 1, 2 and 4 rows take {} and {} times the reference time".format(
             ", ".join(format_digits(steep[rows]) for rows in (1, 2)), format_digits(steep[4])
         ),
-        f"executes {more[0]:.0f} % more instructions, for addresses, and needs "
-        f"{count('registers', runtime, first):.0f} registers, not {count('registers', 7, first):.0f}",
         "1.62 with 1,000 images, {:.2f} with 10,000".format(
             labkit.recorded("H200").value("x_reference", 7, second)
         ),
         f"They use {count('instructions', 7, second) / (1.32 * 4 * count('cycles', 7, second)):.0f} % of the [issue",
         f"({tall['registers'].item()} registers) a multiprocessor holds one block of 160",
         "On the second layers rung 10 is six times as fast, and a version of it, `warpgroups`, 11 times",
-        f"{count('stalled_barrier', 7, first):.2f} cycles per instruction at a barrier. "
-        f"It waits {count('stalled_not_selected', 7, first):.1f} cycles for its turn",
     )
     barriers = (
         count("stalled_barrier", kernel, layer)

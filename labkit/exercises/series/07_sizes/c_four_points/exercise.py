@@ -1,0 +1,115 @@
+"""Exercise 07c: four points.
+
+Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` says why.
+"""
+
+from functools import cache
+
+from labkit.base.errors import LabError
+from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.records.recorded import recorded
+from labkit.spec.layers import LENET72
+
+_LAYER, _CASE, _PAIRS = LENET72[1], "lenet72 layer 2", 4
+_MOST_NUMBERS, _MOST_TWICE, _MOST_SUMS = 0.35, 5.0, 32
+
+
+@cache
+def _read_times() -> dict[tuple[int, int], float]:
+    """Return the recorded op time [ms] of the fastest block for each pair (ROWS, MAPS) of the sweep on an H200."""
+    swept = (
+        recorded("H200").sweep().query("layer == @_LAYER.name and batch == 1000 and unroll.isna()")
+    )
+    times = swept.groupby(["rows", "maps"])["op_ms"].min()
+    return {(int(rows), int(maps)): float(ms) for (rows, maps), ms in times.items()}
+
+
+def _as_pair(value: object) -> tuple[int, int]:
+    """Return a reader's pair (ROWS, MAPS) as two ints; LabError if it is none, or the sweep did not time it."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise LabError(f"{value!r:.40} is no pair; a pair is (rows, maps), such as (8, 8)")
+    rows, maps = (
+        whole_number(size, f"number of {name}", 1, 32)
+        for size, name in zip(value, ("rows", "maps"), strict=True)
+    )
+    if (rows, maps) not in (times := _read_times()):
+        every = [sorted({pair[axis] for pair in times}) for axis in (0, 1)]
+        raise LabError(
+            f"{rows} rows in {maps} maps were not timed; the sweep has "
+            f"{', '.join(map(str, every[0]))} rows in {', '.join(map(str, every[1]))} maps"
+        )
+    return rows, maps
+
+
+def _count_answer(
+    pair_1: object, pair_2: object, pair_3: object, pair_4: object
+) -> dict[str, dict[str, float]]:
+    """Return how many of the reader's pairs keep each rule, and the shortest recorded time of them over the sweep's.
+
+    LabError if a value is no pair of the sweep, or a pair is there twice.
+    """
+    pairs = [_as_pair(value) for value in (pair_1, pair_2, pair_3, pair_4)]
+    if len(set(pairs)) < _PAIRS:
+        raise LabError("a pair is there twice: these are four different points to time")
+    times, K = _read_times(), _LAYER.K
+    numbers = [(rows + K - 1 + maps * K) / (rows * maps * K) for rows, maps in pairs]
+    twice = [100 * (-(-_LAYER.Ho // rows) * rows / _LAYER.Ho - 1) for rows, _ in pairs]
+    return {
+        _CASE: {
+            "few_numbers": sum(number <= _MOST_NUMBERS for number in numbers),
+            "few_twice": sum(percent <= _MOST_TWICE for percent in twice),
+            "few_sums": sum(rows * maps <= _MOST_SUMS for rows, maps in pairs),
+            "slower": min(times[pair] for pair in pairs) / min(times.values()),
+        }
+    }
+
+
+def _count(name: str):
+    """Return the function that a goal takes for a number of `_count_answer`."""
+    return lambda counts: counts[_CASE][name]
+
+
+EXERCISE = Exercise(
+    title="Four points",
+    subject=Numbers(
+        _count_answer,
+        start=((1, 1), (8, 8), (14, 4), (20, 8)),
+        solution=lambda: ((4, 4), (4, 8), (7, 4), (9, 2)),
+    ),
+    goals=(
+        Goal(
+            f"pairs with at most {_MOST_NUMBERS} numbers per multiply-add",
+            _count("few_numbers"),
+            exactly=_PAIRS,
+        ),
+        Goal(
+            f"pairs that compute at most {_MOST_TWICE:.0f} % of the outputs twice",
+            _count("few_twice"),
+            exactly=_PAIRS,
+        ),
+        Goal(f"pairs with at most {_MOST_SUMS} sums", _count("few_sums"), exactly=_PAIRS),
+        Goal("your fastest pair over the fastest of 60", _count("slower"), at_most=1.1),
+    ),
+    mistakes=(
+        Mistake(
+            "A map of this layer has 27 rows. Its last thread moves up, and computes outputs of its neighbour again: "
+            "with 10 rows, 3 threads compute 30.",
+            lambda attempt: attempt.counts[_CASE]["few_twice"] < _PAIRS,
+        ),
+        Mistake(
+            "A thread with few outputs loads much for each: per column of the mask ROWS + 6 inputs and 7 weights per "
+            "map, for 7 · ROWS · MAPS multiply-adds.",
+            lambda attempt: attempt.counts[_CASE]["few_numbers"] < _PAIRS,
+        ),
+        Mistake(
+            "A sum is a register, and 49 multiply-adds in the unrolled code. With more than 32 sums the code was too "
+            "long on layer 2 of lenet86.",
+            lambda attempt: attempt.counts[_CASE]["few_sums"] < _PAIRS,
+        ),
+        Mistake(
+            "These four keep every rule, and none of them is near the fastest. The rules leave nine pairs: time other "
+            "ones, with other numbers of rows and of maps.",
+            lambda attempt: attempt.counts[_CASE]["slower"] > 1.1,
+        ),
+    ),
+)
