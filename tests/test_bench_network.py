@@ -96,14 +96,14 @@ def test_every_step_has_a_row_and_every_layer_of_separate_kernels(table_of_steps
     whole = rows[rows["kernel"] == steps.WHOLE].set_index(["where", "label", "dtype", "pixels"])
     assert {*whole.index} == {
         ("device", "plain", "float32", "float32"),
-        ("device", "tensor cores", "float32", "float32"),
+        ("device", "plain, on tensor cores", "float32", "float32"),
         ("device", "fused", "float32", "float32"),
         ("device", "fused, again", "float32", "float32"),
         ("device", "fused", "float16", "float32"),
         ("host", "plain", "float32", "float32"),
         ("host", "plain, allocated before", "float32", "float32"),
         ("host", "plain, page-locked", "float32", "float32"),
-        ("host", "tensor cores, page-locked", "float32", "float32"),
+        ("host", "plain, on tensor cores, page-locked", "float32", "float32"),
         *(
             ("host", label, dtype, pixels)
             for dtype in ("float32", "float16")
@@ -116,7 +116,7 @@ def test_every_step_has_a_row_and_every_layer_of_separate_kernels(table_of_steps
     }
     layers = rows[rows["kernel"] != steps.WHOLE].groupby("label", sort=False)["kernel"].agg(list)
     names = ["conv1", "pool1", "conv2", "pool2", "fc1", "fc2", "softmax"]
-    assert layers.to_dict() == {"plain": names, "tensor cores": names}
+    assert layers.to_dict() == {"plain": names, "plain, on tensor cores": names}
     assert (rows["ms"] > 0).all() and (rows["error"] < 0.05).all() and (rows["batch"] == 2).all()
     assert rows.attrs["note"] == device().note
 
@@ -144,6 +144,7 @@ def test_recorded_steps_are_merged_and_read(table_of_steps, tmp_path):
     here = lab.recorded("H200", tmp_path)
     assert [*here.network_steps(2, where="device", dtype="float16")["ms"]] == [7.0]
     assert len(here.network_steps(2, None, label="plain", where="device")) == 1 + 7
+    assert {*here.network_steps(2)["label"]} == {*table_of_steps["label"]}, "none is a rung's"
     with pytest.raises(LabError, match="no step of the network for batch 10000"):
         here.network_steps()
 

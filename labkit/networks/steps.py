@@ -41,7 +41,7 @@ def bench_steps(batch: int | None = None, repeat: int | None = None) -> pd.DataF
 
     - "plain": a kernel per layer, with the convolutions of `PLAIN`; all buffers are allocated
       before. Each kernel is also timed by itself, between two events.
-    - "tensor cores": the same with the convolutions of `TENSOR_CORES`.
+    - "plain, on tensor cores": the same with the convolutions of `TENSOR_CORES`.
     - "fused": one kernel, in float and in half. "fused, again" is the same as "fused" in float: how
       much they differ says how much difference needs no cause.
 
@@ -50,7 +50,7 @@ def bench_steps(batch: int | None = None, repeat: int | None = None) -> pd.DataF
     - "plain": ordinary memory, and a pass allocates its buffers: `Network.forward`.
     - "plain, allocated before".
     - "plain, page-locked": as all that follow, allocated before, in page-locked memory.
-    - "tensor cores, page-locked".
+    - "plain, on tensor cores, page-locked".
     - "fused, one piece": one copy, one kernel, one copy.
     - "fused": chunks on streams, in float and in half, and from bytes, too.
 
@@ -85,7 +85,7 @@ def bench_steps(batch: int | None = None, repeat: int | None = None) -> pd.DataF
         ordinary = images.forms["float32"][0]
         networks = {
             "plain": Network(images.weights, PLAIN),
-            "tensor cores": Network(images.weights, TENSOR_CORES),
+            "plain, on tensor cores": Network(images.weights, TENSOR_CORES),
         }
         batches = {name: stack.enter_context(net.batch(B)) for name, net in networks.items()}
         for separate in batches.values():
