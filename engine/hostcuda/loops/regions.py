@@ -219,7 +219,7 @@ def assign_roles(kernel: KernelPlan, regions: list[Region]) -> None:
             continue
         variable.role = "kept"
         if len(variable.dimensions) > 1:  # measured: on fibers such tiles stay in registers
-            raise NeedsFibers(f"the array {variable.name} of each thread is faster on fibers")
+            raise NeedsFibers(f"{variable.name}, an array of each thread, is faster on fibers")
         words = set(re.findall(r"\w+", variable.specifiers))
         if words & {"auto", "constexpr", "static", "alignas", "__align__"}:
             raise NeedsFibers(f"{variable.name}, which lives across a barrier, is not understood")
