@@ -163,10 +163,11 @@ def format_network(results: Recorded) -> str:
     caption = (
         f"Images per second (M/s: millions) of lenet86's forward pass with 10,000 images, and the time with 100. "
         f"{results.device}, {first['date']}, PyTorch {software}.\n\n"
-        "- *From the host:* images begin in page-locked memory, and probabilities end there. The plain network has "
-        "ordinary memory. PyTorch copies, then computes.\n"
-        "- *Graph:* all launches are one CUDA graph. With 100 images it has 50 passes."
-        + "\n- *Streams:* images come from the host in chunks, and copies overlap with kernels, as in our network."
+        "- *From the host:* the time includes copies from and to page-locked host memory. The plain network, in the "
+        "last row, uses ordinary memory.\n"
+        "- *Graph:* all launches are one CUDA graph. With 100 images, it computes them 50 times."
+        + "\n- *Streams:* images come from the host in chunks, and copies overlap with kernels, as in our networks. "
+        "PyTorch without streams first copies, then computes."
         * bool(chunks)
         + "\n- *Compiled:* by torch.compile, run with a graph or on streams."
         * bool(many.index.str.endswith("compiled").any())

@@ -175,10 +175,10 @@ def to_markdown(table: pd.DataFrame) -> str:
         f"Times for {BATCH} images in microseconds, {first['device']}, {first['date']}, "
         f"PyTorch{first['software'].partition('PyTorch')[2]}.",
         "",
-        f"- *First number:* a call after the L2 cache was overwritten. *Second number:* a pass of a CUDA graph of "
-        f"{PASSES} passes.",
-        f"- *Run:* medians of {first['repeat']} times, in one interleaved run per layer. cuDNN has the faster of two "
-        "layouts.",
+        f"- *First number:* the time of one call; before it, the L2 cache was overwritten. *Second number:* the mean "
+        f"time of a call in a CUDA graph of {PASSES} calls.",
+        f"- *Run:* the kernels of a layer took turns in one run. The table has medians of {first['repeat']} times. "
+        "cuDNN has the faster of two layouts.",
         f"- *Bound:* the time of an empty kernel, plus the reference time of {blocks} images, one per multiprocessor.",
         "",
         *heading,
@@ -194,8 +194,8 @@ def to_markdown(table: pd.DataFrame) -> str:
     lines += [
         f"| {NOTHING} | {' | '.join(nothing)} |",
         "",
-        f"Passes of a CUDA graph in microseconds. First number: {FEW} images. Second: {blocks} images. Third: what "
-        f"{blocks} more images add.",
+        f"Times of a call in a CUDA graph in microseconds. First number: with {FEW} images. Second: with {blocks} "
+        f"images. Third: how much longer {2 * blocks} images take.",
         "",
         *heading,
     ]

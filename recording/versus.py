@@ -195,16 +195,16 @@ def to_markdown(table: pd.DataFrame) -> str:
         f"Op time in milliseconds with {' · '.join(f'{batch:,}' for batch in batches)} images, {first['device']}, "
         f"{first['date']}, PyTorch{first['software'].partition('PyTorch')[2]}.",
         "",
-        f"- *Run:* all kernels were measured {first['repeat']} times each, interleaved in one run, and checked before "
-        "and after it. The table has the medians."
+        f"- *Run:* all kernels took turns in one run, {first['repeat']} times each. Their results were checked before "
+        "and after the run. The table has the medians."
         + (
-            f" A kernel that took part twice differs from itself by up to {100 * noise:.1f} %."
+            f" Some kernels took part twice: their two medians differ by up to {100 * noise:.1f} %."
             if noise
             else ""
         ),
         f"- *cuDNN* has the faster of two layouts and the fastest of {' or '.join(plans)}.",
-        "- *Bold:* the fastest in float and in half.",
-        "- *Precision:* 10 and FP16 read and write halves, the others read and write floats. TF32 rounds the floats.",
+        "- *Bold:* the fastest kernel for halves, and the fastest for floats.",
+        "- *Precision:* 10 and FP16 read and write halves, the others floats. With TF32, the inputs are rounded.",
         "",
         "| | " + " | ".join(f"{network} layer {layer}" for network, layer in layers) + " |",
         "|---|" + "---:|" * len(layers),

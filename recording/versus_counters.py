@@ -126,9 +126,9 @@ def to_markdown(results: Recorded) -> str:
             lines.append(f"| {layer.name}, {kind} | {' | '.join(cells)} |")
     first = results.versus_counters(LAYERS[0]).iloc[0]
     caption = (
-        f"The fastest kernels of 10 and 11 with {BATCH:,} images, {results.device}. The time over the reference time "
-        "is that of the run with the libraries. The other columns are counters of Nsight Compute, "
-        f"{first['date']}: how much device memory moves per second, and how much of the time a unit is busy."
+        f"The fastest kernels of 10 and 11 with {BATCH:,} images, {results.device}. *Over reference* is the op time "
+        "of the comparison with libraries over the reference time. Nsight Compute counted the other columns, "
+        f"{first['date']}: how many bytes device memory moves per second, and how much of the time a unit is busy."
     )
     return "\n".join([caption, "", *lines])
 

@@ -89,12 +89,12 @@ def list_notes(results: Recorded) -> list[str]:
         f"Op times for {batch:,} images on an {results.device}, recorded from {results.table['date'].min()} to "
         f"{results.date}. The factor (×) is the op time over the reference time.",
         describe_references(results.device),
-        "cuDNN FP32 is without TF32, cuDNN TF32 is with it. PyTorch allows TF32 by default for convolutions.",
-        f"Layer time is from host memory to host memory with the kernel of {' and '.join(inside)}. Its factor is over "
-        "the reference time of the link between host and GPU. With streams the host memory is page-locked, without "
-        "them it is ordinary.",
+        "PyTorch's convolutions use cuDNN TF32 by default, and cuDNN FP32 only if TF32 is switched off.",
+        f"Layer time includes the copies between host and GPU, and has the kernel of {' and '.join(inside)}. Its "
+        "factor is the layer time over the time of the copies alone, the link's reference time. With streams the host "
+        "memory is page-locked, without streams it is ordinary.",
         "The steps warpgroups (`wgmma`) need compute capability 9.0.",
-        "Two measurements of the same code in a run differ by up to "
+        "If a kernel is measured twice in a run, the two times differ by up to "
         f"{100 * results.noise(batch):.1f} %.",
     ]
     if changed:
@@ -112,8 +112,8 @@ def describe_references(name: str) -> str:
     return (
         f"The reference time is the longer of two times: the layer's bytes at {tera['reference_bandwidth']}B/s, and "
         f"its products at {tera['reference_float32']}FLOP/s (FP32), {tera['tf32_gemm']}FLOP/s (TF32) or "
-        f"{tera['float16_gemm']}FLOP/s (FP16). For 11 each product counts as three in FP16. The reference time is a "
-        "yardstick, not a bound."
+        f"{tera['float16_gemm']}FLOP/s (FP16). For kernel 11 each product counts as three in FP16. A kernel can be "
+        "faster than its reference time."
     )
 
 
