@@ -85,6 +85,7 @@ def write_page() -> str:
 
 The programs in `tests/programs/hopper` use [Hopper's asynchronous instructions](asynchronous.md). They have
 {len(lines)} planted mistakes. The first lines of each program number its mistakes, and say what each one is.
+The option `-DBUG=n` compiles a program with mistake number n.
 
 | program | what it does |
 |---|---|
