@@ -114,7 +114,7 @@ mistakes. It reports {noted} of them as notes, because a program may be written 
 {right} programs and variants without a mistake.
 
 **{version}** ran with memcheck, racecheck and synccheck on the GPU. It names {named} mistakes: for these it prints a
-report that it does not print for the program without the mistake. It also reports errors of {len(alarms)} of the
+report only if the mistake is in the program. It also reports errors of {len(alarms)} of the
 {right} programs and variants without a mistake.
 
 The reports name lines of the program or of `instructions.h`, which has a function for each instruction.
