@@ -30,18 +30,19 @@ WAITS = tuple(map(STALLED.format, STALLS))
 METRICS = (*COUNTED.values(), *MEASURED.values(), *RECORDED.values(), *WAITS)
 FETCHING = (*FETCHED.values(), MEASURED["instructions"], RECORDED["cycles"], *WAITS)
 BOTH = ("registers", "tiling")  # on both networks: tiling gains on one and loses on the other
+TEAMS = ("teams", "no_teams", "background")  # steps that page 11 (teams) compares on both networks
 
 
 def list_jobs(rung: Rung) -> list[jobs.Job]:
     """Return jobs for a rung's variants, libraries excluded, on their layers, with one launch's images at most.
 
-    The layers are those of lenet86; for the rungs BOTH and steps "warpgroups" those of lenet72,
+    The layers are those of lenet86; for the rungs BOTH and steps TEAMS and "warpgroups" those of lenet72,
     too. A job computes BATCH images, or as many as one launch of the rung takes.
     """
     both = (rung.label, f"{rung.label}, warpgroups") if "warpgroups" in rung.steps else ()
     listed = []
     for variant in variants(rung.number):
-        on_both = rung.name in BOTH or variant.label in both
+        on_both = rung.name in BOTH or variant.label in both or variant.step in TEAMS
         for layer in (*LENET86, *(LENET72 if on_both else ())) if not variant.library else ():
             with suppress(LabError):
                 variant.supports(layer)  # raises it if the variant cannot run there

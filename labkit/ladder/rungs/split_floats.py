@@ -8,6 +8,8 @@ from labkit.ladder.options import Option, count, or_none, warp_count
 from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, Scope, tiles
 
 ROUNDED = ("in_turn", "ahead", "one")  # the steps with one product: floats rounded to halves
+FINISHED = (None, "teams", "no_teams", "background")  # the rung, and steps that do all that it does
+WITHOUT_TEAMS = ("no_teams", "background")  # the steps whose warps do all jobs of a block
 LARGEST = 16  # bytes of the kernel's `largest`, as nvcc rounds them
 
 # The 16 rows of a product are 8 / DOWN maps times DOWN rows and 2 columns of outputs; its 8 columns
@@ -40,12 +42,19 @@ def _choose_buffers(s: Scope, sizes: dict) -> dict:
     `s` has the layer's dimensions and the options, `sizes` what `_choose_sizes` has chosen before.
     """
     # where rows of y are aligned, warps store their own sums
-    stores = (2, 0) if s.Wo % 4 and s.step is None else (0,)
+    stores = (2, 0) if s.Wo % 4 and s.step in FINISHED else (0,)
     for store, images in itertools.product(stores, (2, 1)):
         buffers = {"images": images, "store": store}
         if _count_shared_bytes(Scope(**vars(s) | sizes | buffers)) + LARGEST <= s.shared_opt_in:
             break
     return buffers
+
+
+def _share_jobs(s: Scope, sizes: dict) -> dict:
+    """Return the sizes of a step without teams: as many warps as in all teams, or those of the option."""
+    teams = sizes["warps"] + sizes["fetch"] + sizes["store"]
+    images = 1 if s.step == "no_teams" else sizes["images"]
+    return {**sizes, "warps": s.warps or teams, "fetch": 0, "images": images}
 
 
 def _choose_sizes(s: Scope) -> dict:
@@ -92,14 +101,21 @@ def _choose_sizes(s: Scope) -> dict:
     # per image: they hide the fetching of the next one
     products = 3 * groups * turns * steps * column_tiles * tall
     fetch = max(1, min(3, 16 - warps - sizes["store"], ceil(1.3 * s.C * s.H * s.W / products)))
-    return {**sizes, "fetch": fetch}  # warps that fetch images; `store`: those that store maps
+    sizes["fetch"] = fetch  # warps that fetch images; `store`: those that store maps
+    return _share_jobs(s, sizes) if s.step in WITHOUT_TEAMS else sizes
 
 
 def _count_shared_bytes(s: Scope) -> int:
     """Return the bytes of shared memory per block: the kernel's `largest`, its `images`, with STORE warps its `out`."""
-    # of a product. `largest`: int [2], an image: float4 [fours], `out`: float [2, maps, stride]
-    maps, stride = 8 // s.down, s.pixels if s.step or s.pixels % 4 else s.pixels + 4
-    return 8 + 16 * s.images * s.fours + (8 * maps * stride if s.store else 0)
+    # of a product. `largest`: int [2], an image: float4 [fours], `out`: float [places, maps, stride]
+    maps, stride = 8 // s.down, s.pixels + (4 if s.step in FINISHED and s.pixels % 4 == 0 else 0)
+    places = 1 if s.step == "no_teams" else 2
+    return 8 + 16 * s.images * s.fours + (4 * places * maps * stride if s.store else 0)
+
+
+def _make_block(s: Scope) -> tuple[int, int, int]:
+    """Return the block's dimensions: 32 lanes, and the warps of all teams."""
+    return 32, s.warps + (0 if s.step in WITHOUT_TEAMS else s.fetch + s.store), 1
 
 
 def _make_defines(s: Scope) -> dict:
@@ -107,6 +123,10 @@ def _make_defines(s: Scope) -> dict:
     layer = {"FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K}
     if s.step == "warpgroups":
         return {**layer, **warpgroups.defines(s)}
+    staged = {"STAGED": int(s.store > 0)}
+    if s.step in WITHOUT_TEAMS:
+        sizes = {"DOWN": s.down, "TALL": s.tall, "WARPS": s.warps, "IMAGES": s.images}
+        return {**layer, **sizes, **staged}
     return {
         **layer,
         "DOWN": s.down,
@@ -115,6 +135,7 @@ def _make_defines(s: Scope) -> dict:
         "FETCH": s.fetch,
         "STORE": s.store,
         "IMAGES": s.images,
+        **(staged if s.step == "teams" else {}),
     }
 
 
@@ -144,7 +165,7 @@ RUNG = Rung(
             shared=_count_shared_bytes,
             static=LARGEST,
             grid=lambda s: (min(s.B, s.blocks), 1, 1),
-            block=lambda s: (32, s.warps + s.fetch + s.store, 1),
+            block=_make_block,
             used=lambda options: options.step != "warpgroups",
         ),
         Call(
@@ -181,6 +202,9 @@ RUNG = Rung(
         "images": "A power of two per image keeps the low parts of the pixels in the range of halves.",
         "maps": "A power of two per map does the same for the weights.",
         "finite": "An image or a mask that is not finite is computed without the tensor cores.",
+        "teams": "The rung, with its jobs as functions.",
+        "no_teams": "Beside teams: all warps do each job, one after the other.",
+        "background": "Beside teams: all warps do each job, and images and maps are copied in the background.",
         "in_turn": "Beside one: without teams, a block's jobs one after the other.",
         "ahead": "Beside one: without teams, the next image copied while all warps multiply.",
         "warpgroups": "Products of four warps, wgmma, whose weights stay in shared memory.",
@@ -191,6 +215,7 @@ RUNG = Rung(
         {"tall": 7},
         {"tall": 10},
         {"blocks": 264},
+        {"step": "no_teams", "warps": 8, "blocks": 264},
         *({"step": step, "blocks": 264} for step in ("in_turn", "one")),
     ),
 )
