@@ -110,10 +110,10 @@ def describe_references(name: str) -> str:
         for key in ("reference_bandwidth", "reference_float32", "tf32_gemm", "float16_gemm")
     }
     return (
-        f"The reference time is the longer of two times: the layer's bytes at {tera['reference_bandwidth']}B/s, and "
-        f"its products at {tera['reference_float32']}FLOP/s (FP32), {tera['tf32_gemm']}FLOP/s (TF32) or "
-        f"{tera['float16_gemm']}FLOP/s (FP16). For kernel 11 each product counts as three in FP16. A kernel can be "
-        "faster than its reference time."
+        f"The reference time is the longer of two times: for the layer's bytes at "
+        f"{tera['reference_bandwidth']}B/s, and for its products at {tera['reference_float32']}FLOP/s (FP32), "
+        f"{tera['tf32_gemm']}FLOP/s (TF32) or {tera['float16_gemm']}FLOP/s (FP16). For kernel 11 each product counts "
+        "as three in FP16. A kernel can be faster than its reference time."
     )
 
 
