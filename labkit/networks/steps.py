@@ -197,7 +197,7 @@ def _list_fused(stack: ExitStack, images: Images) -> Iterator[Entry]:
     """Yield the cases of the fused network; `stack` closes what they use."""
     memory, B = stack.enter_context(Buffers()), images.count
     floats, _, _ = images.forms["float32"]
-    x, y = memory.copy_in(floats), memory.new((B, CLASSES))
+    x = memory.copy_in(floats)
     # page-locked, for all cases from the host
     arrays = {}
     for pixels in ("float32", "uint8 86x86"):
@@ -207,6 +207,8 @@ def _list_fused(stack: ExitStack, images: Images) -> Iterator[Entry]:
     for dtype in ("float32", "float16"):
         network = stack.enter_context(FusedNetwork(images.weights, dtype))
         for label in ("fused", "fused, again") if dtype == "float32" else ("fused",):
+            # a buffer for each case: `Images.check` reads it again when all cases have run
+            y = memory.new((B, CLASSES))
             yield Entry(
                 label=label,
                 dtype=dtype,
@@ -214,7 +216,7 @@ def _list_fused(stack: ExitStack, images: Images) -> Iterator[Entry]:
                 pixels="float32",
                 bound=dtype,
                 run=functools.partial(network.launch, x, y, B),
-                result=lambda numbers: memory.copy_out(y, (B, CLASSES))[numbers],
+                result=lambda numbers, y=y: memory.copy_out(y, (B, CLASSES))[numbers],
                 before=functools.partial(_spoil, y, B),
             )
         for label, pixels, pieces in (
