@@ -204,7 +204,7 @@ def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
     for images, where, pixels in (
         ("float images on the device", "device", "float32"),
         ("float images from the host", "host", "float32"),
-        ("bytes of 86 × 86 from the host", "host", "uint8 86x86"),
+        ("images of 86 × 86 bytes from the host", "host", "uint8 86x86"),
     ):
         assert "| {} | {} | {} |".format(images, *over(many, where, pixels)) in words
     plain = over(many, "host", "float32", "PyTorch (?:fp16|tf32)$")
