@@ -115,7 +115,7 @@ def test_the_table_of_small_batches_is_what_was_recorded():
         assert span in words_of("small")
         assert not others.min() <= share[odd] <= others.max()
     assert (
-        f"The exception is 11 on layer 1 of lenet72 ({100 * shares['35 to 59 %'][odd]:.0f} %)"
+        f"The exception is kernel 11 on layer 1 of lenet72 ({100 * shares['35 to 59 %'][odd]:.0f} %)"
         in words_of("small")
     )
 
@@ -955,7 +955,7 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
         leads.append(h200.op_ms("11 split floats", layer, 100) / h200.op_ms(7, layer, 100))
     ahead = [f"{100 * (lead - 1):.0f}" for lead in leads]
     assert (
-        f"leads by {ahead[0]} and {ahead[2]} %. In the ladder's run its lead over 11 is {ahead[1]} and {ahead[3]} %."
+        f"leads by {ahead[0]} and {ahead[2]} %. In the ladder's run its lead over kernel 11 is {ahead[1]} and {ahead[3]} %."
         in words
     )
 
