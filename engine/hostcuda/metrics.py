@@ -19,8 +19,9 @@ class Counter(NamedTuple):
     figure : str
         Which number of the record, see ``counts_text`` in ``runtime/counting.cpp``: of an access
         "requests", "units" (sectors of global memory, else wavefronts) or "extra" (units beyond the
-        least possible number), "bytes" (of all lanes) or "lines" (of 128 bytes of global memory, per
-        request), of a launch "barriers", "block_barriers" and "named_barriers" (of warps), "matrices" (warps'
+        least possible number), "bytes" (of all lanes), "lines" (of 128 bytes of global memory, per
+        request) or "groups" (loads from shared memory, of which those that a compiler can join into one
+        of 16 bytes count as one), of a launch "barriers", "block_barriers" and "named_barriers" (of warps), "matrices" (warps'
         operations on matrices), "exchanges" (warps' shuffles, votes, matches and reductions),
         "largest_result" (the largest integer that an atomic operation has returned),
         "counter_results" (values, of single lanes, that atomic operations on an allocation of one
@@ -73,6 +74,8 @@ COUNTERS = (
         Counter(f"shared_{name}_bytes", f"lab__bytes_of_shared_{name}s.sum", "shared", op, "bytes")
         for name, op in (("load", "ld"), ("store", "st"), ("atomic", "atom"))
     ),
+    # As if nvcc joined neighbouring words that all lanes of a warp read, one load after the other.
+    Counter("shared_load_groups", "lab__groups_of_shared_loads.sum", "shared", "ld", "groups"),
     # Of 128 bytes: a warp that loads a row of 32 floats needs one, one that loads a column 32.
     # Of all lanes: a load of four words counts as four.
     Counter("global_load_bytes", "lab__bytes_of_global_loads.sum", "global", "ld", "bytes"),

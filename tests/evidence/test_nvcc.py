@@ -40,6 +40,19 @@ def test_nvcc_compiles_the_ladder_without_a_gpu():
 
 
 @needs_nvcc
+def test_weights_that_are_not_side_by_side_take_all_registers():
+    """Page 07 says so: nvcc loads 16 bytes of [m][t], too, but keeps the weights until their column comes."""
+    masks = labkit.variant(7, step="masks")
+    text = masks.source.replace("mask[TERMS][MAPS]", "mask[MAPS][TERMS]")
+    text = text.replace("mask[t][m] =", "mask[m][t] =").replace(
+        "mask[p * K + q][m]", "mask[m][p * K + q]"
+    )
+    other = labkit.variant(7, step="masks", source=text)
+    used = resources.resources([masks, other], labkit.LENET86[1])["registers"]
+    assert used.tolist() == [80, 255]
+
+
+@needs_nvcc
 def test_products_of_four_warps_are_compiled_as_on_an_h200():
     """For sm_90a; in float with the registers that a launch may use whose warps exchange some of them."""
     steps = [labkit.variant(number, step="warpgroups") for number in (10, 11)]

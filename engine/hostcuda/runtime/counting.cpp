@@ -36,6 +36,7 @@ struct Tally {
     uint64_t requests = 0, units = 0, ideal = 0, bytes = 0;   // units: sectors, wavefronts, addresses
     uint64_t passes = 0, lines = 0, loaded = 0;      // of global memory: passes over 32 banks, lines, sectors new to the block
     uint64_t broadcast = 0;                          // requests in which the lanes have at most two addresses
+    uint64_t groups = 0;                             // loads from shared memory, of which neighbours count as one: `joins`
 };
 
 // For counting: one access in the code.
@@ -114,6 +115,12 @@ struct Stored {
     uintptr_t base = 0;
 };
 
+// The 16 bytes that a warp's latest loads from shared memory are in, with the words of 4 bytes that they have read.
+struct Quads {
+    struct Quad { uintptr_t number = 0; unsigned read = 0; } quads[8];
+    unsigned oldest = 0;
+};
+
 struct Logs {
     std::map<WatchedModule *, Code> codes;
     Code *code = nullptr;
@@ -123,6 +130,7 @@ struct Logs {
     uint64_t **words = own_words;                    // of the running thread: its log's next entry and its end
     uint32_t versions = 0;
     Stored stored[most_warps];
+    Quads quads[most_warps];
     uint32_t parked[most_warps] = {};                // lanes with a full log
     unsigned waiting[most_warps];                    // lanes at a barrier, or with a full log
     int buffer_of[most_warps];
@@ -272,6 +280,21 @@ unsigned measure(Space space, const Access &a, const uintptr_t *address, uint32_
     return distinct(values, warp_size);
 }
 
+// Whether a compiler can join this load of a warp with one just before it: both are in the same 16 bytes, read other words of
+// them, and each has one address for all lanes. Other loads may be between them, but from at most seven other 16 bytes.
+bool joins(Quads &latest, uintptr_t address, unsigned size) {
+    unsigned read = ((1u << (size + 3) / 4) - 1) << address / 4 % 4;
+    for (Quads::Quad &quad : latest.quads) {
+        if (quad.number != address / 16) continue;
+        bool is_other = !(quad.read & read);
+        quad.read = is_other ? quad.read | read : read;
+        return is_other;
+    }
+    latest.quads[latest.oldest] = {address / 16, read};
+    latest.oldest = (latest.oldest + 1) % 8;
+    return false;
+}
+
 // Count a single request.
 void count(Access &a, Space space, const uintptr_t *lanes, uint32_t mask) {
     Tally &tally = a.tally[space];
@@ -285,6 +308,7 @@ void count(Access &a, Space space, const uintptr_t *lanes, uint32_t mask) {
     tally.broadcast += broadcasts(address);
     if (UNLIKELY(running.follows)) note_request(a.pc, space, a.operation, a.size, address, mask, units);
     tally.bytes += (uint64_t)__builtin_popcount(mask) * a.size;
+    tally.groups++;
     if (space != global_space) return;
     tally.passes += count_passes(a.size, a.operation, address, mask, ideal);
     tally.lines += count_lines(address);
@@ -469,6 +493,8 @@ inline void count_access(Access &a, Variant &v, Pattern &p, unsigned entry, uint
     tally.ideal += p.ideal;
     tally.broadcast += p.broadcast;
     tally.bytes += p.lanes * a.size;
+    if (a.space == shared_space && a.operation == load)
+        tally.groups += p.least || p.most || !joins(logs.quads[warp], base, a.size);
     if (a.space == global_space) {
         uint8_t &lines = p.lines[base % 128];
         if (UNLIKELY(!lines)) addresses(address), lines = count_lines(address);
@@ -784,7 +810,7 @@ void count_block() {
     memset(logs.waiting, 0, sizeof logs.waiting);
     memset(logs.parked, 0, sizeof logs.parked);
     unsigned warps = (running.threads + warp_size - 1) / warp_size;
-    for (unsigned warp = 0; warp < warps; warp++) logs.stored[warp] = Stored();
+    for (unsigned warp = 0; warp < warps; warp++) logs.stored[warp] = Stored(), logs.quads[warp] = Quads();
     for (Access &a : logs.code->accesses) a.touched_version = 0;   // the block's first access to its bytes
     std::fill(logs.instructions, logs.instructions + most_warps, 0);
     std::fill(logs.shared_use, logs.shared_use + most_warps, 0);
@@ -817,10 +843,10 @@ std::string counts_text() {
             if (!n.requests) continue;
             unsigned operation = a.operation == atomic && !a.used && space == global_space ? 3 : a.operation;
             text += format("%s{\"pc\":%u,\"space\":\"%s\",\"op\":\"%s\",\"size\":%u,\"requests\":%zu,\"units\":%zu,"
-                           "\"ideal\":%zu,\"bytes\":%zu,\"passes\":%zu,\"lines\":%zu,\"loaded\":%zu,\"broadcast\":%zu%s}",
+                           "\"ideal\":%zu,\"bytes\":%zu,\"passes\":%zu,\"lines\":%zu,\"loaded\":%zu,\"broadcast\":%zu,\"groups\":%zu%s}",
                            text.empty() ? "" : ",", a.pc, spaces[space], operations[operation], a.size, (size_t)n.requests,
                            (size_t)n.units, (size_t)n.ideal, (size_t)n.bytes, (size_t)n.passes, (size_t)n.lines,
-                           (size_t)n.loaded, (size_t)n.broadcast, worst_text(a.pc, space, a.operation).c_str());
+                           (size_t)n.loaded, (size_t)n.broadcast, (size_t)n.groups, worst_text(a.pc, space, a.operation).c_str());
         }
     return text;
 }
@@ -847,7 +873,7 @@ bool watch_stop(unsigned thread, unsigned live, bool barrier) {
     logs.waiting[warp] += barrier;
     if (logs.waiting[warp] != (unsigned)__builtin_popcount(live)) return false;
     match_warp(warp, logs.parked[warp]);
-    if (!logs.parked[warp]) logs.stored[warp] = Stored();
+    if (!logs.parked[warp]) logs.stored[warp] = Stored(), logs.quads[warp] = Quads();
     return true;
 }
 

@@ -27,6 +27,7 @@ for name, *arguments in (("padded", x, y, np.int32(49)), ("unequal", x, y, np.in
     module.get_function(name)(*arguments, block=(32, 1, 1))
 module.get_function("phases")(y, block=(64, 1, 1))
 module.get_function("roles")(y, block=(96, 1, 1), grid=(2, 1))
+module.get_function("neighbours")(y, block=(32, 1, 1))
 module.get_function("left_half_full")(block=(96, 1, 1), grid=(2, 1))
 cuda.Context.synchronize()
 z = cuda.from_device(y, 64, np.float32)
@@ -103,6 +104,13 @@ def test_what_warps_do_on_their_own(counts):
     named = {counter.name: counts["roles"].get(counter.metric) for counter in COUNTERS}
     assert named["two_way_warps"] == 2  # one per block
     assert named["busiest_warp"] == 3  # a store, a load, and a store to global memory
+
+
+def test_loads_that_a_compiler_can_join_are_one_group(counts):
+    """Words that a warp reads one after the other, in the same 16 bytes, with one address for all lanes."""
+    named = {counter.name: counts["neighbours"].get(counter.metric) for counter in COUNTERS}
+    assert named["shared_load_instructions"] == 128 + 128 + 2
+    assert named["shared_load_groups"] == 128 / 4 + 128 + 2
 
 
 def test_a_log_written_by_calls_says_the_same(counts):

@@ -45,13 +45,22 @@ FIGURES = {
     "extra": 31,
     "bytes": 256,
     "lines": 2,
+    "groups": 4,
 }  # of the two accesses below
 
 
 def record(monkeypatch, *accesses):
     """Return the record of a launch with these accesses, one per line of the source."""
     names = ("space", "op", "requests", "units", "ideal", "inside")
-    more = {"size": 4, "bytes": 128, "passes": 1, "lines": 1, "loaded": 4, "broadcast": 0}
+    more = {
+        "size": 4,
+        "bytes": 128,
+        "passes": 1,
+        "lines": 1,
+        "loaded": 4,
+        "broadcast": 0,
+        "groups": 2,
+    }
     sites = [
         dict(zip(names, access, strict=True), pc=pc, **more)
         for pc, access in enumerate(accesses, 1)

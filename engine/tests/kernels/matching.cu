@@ -108,6 +108,20 @@ __global__ void roles(int *y) {
     __syncthreads();
     if (i >= 32) y[i] = tile[(i ^ 1) % 64];
 }
+// Each lane reads all of both arrays: of the first 4 words in a row, of the second words that are 8 apart, with 16 of these
+// in between before a word's neighbour is read.
+__global__ void neighbours(float *y) {
+    __shared__ __align__(16) float rows[16][8], columns[16][8];
+    const int i = threadIdx.x;
+    for (int n = i; n < 128; n += 32) rows[n / 8][n % 8] = columns[n / 8][n % 8] = n;
+    __syncthreads();
+    float sum = 0;
+    for (int t = 0; t < 16; ++t)
+        for (int m = 0; m < 8; ++m) sum += rows[t][m];
+    for (int t = 0; t < 8; ++t)
+        for (int m = 0; m < 16; ++m) sum += columns[m][t];
+    y[i] = sum + rows[i / 2][i % 2 * 4] + rows[i / 2][i % 2 * 4 + 1];   // a word per lane: two loads
+}
 // Two warps meet at barrier 1; the third arrives at barrier 2, where nobody waits.
 __global__ void left_half_full() {
     const unsigned warp = threadIdx.x / 32;

@@ -9,6 +9,14 @@ _LAYER, _LOADS, _MOST = "layer 2", "global_load_requests", 10_000
 # Its maps are no multiple of a block's, and a thread of the last tiles has no output.
 _CHANNELS = Layer("several channels", C=5, H=30, W=34, M=18, K=4), 1
 _LEAST = 11_760  # loads from shared memory: each brings four weights
+_MOST_GROUPS = 12_000
+_GROUPS = counted(
+    "shared_load_groups",
+    _LAYER,
+    what="loads of weights, four side by side as one",
+    at_most=_MOST_GROUPS,
+    least={"shared_load_instructions": _LEAST},
+)
 
 
 def _count_reads(counts):
@@ -33,6 +41,7 @@ EXERCISE = Exercise(
             least=f"{_LEAST:,} loads from shared memory, and no exchanges between lanes",
         ),
         counted(_LOADS, _LAYER, what="load requests", at_most=_MOST),
+        _GROUPS,
     ),
     mistakes=(
         Mistake(
@@ -78,6 +87,11 @@ EXERCISE = Exercise(
             "The weights come from global memory for every product. Let the block copy those of a channel to "
             "shared memory first: then a load serves all its threads.",
             lambda attempt: attempt.count(_LOADS, _LAYER) > _MOST,
+        ),
+        Mistake(
+            "The weights that a thread needs one after the other are not side by side. For each p and q it needs those "
+            "of its maps, so the map is the last index, and a row has a multiple of four floats: mask[t][m].",
+            lambda attempt: attempt.count("shared_load_groups", _LAYER) > _MOST_GROUPS,
         ),
     ),
 )
