@@ -92,8 +92,11 @@ def generate(folder: Path, count: int, asked: list[Exercise], same: float, seed:
     return written
 
 
-def tree(pid: int, used: dict[int, float]) -> tuple[int, int, set[int]]:
-    """Return a process's bytes, those with its descendants, and these; note processor seconds by process in `used`."""
+def measure_processes(pid: int, used: dict[int, float]) -> tuple[int, int, set[int]]:
+    """Return (bytes of a process, bytes of it and its descendants, ids of the descendants).
+
+    Sets in `used`, by the id of a process, its processor seconds so far.
+    """
     own, total, waiting, descendants = 0, 0, [pid], set()
     while waiting:
         process = waiting.pop()
@@ -117,16 +120,20 @@ def tree(pid: int, used: dict[int, float]) -> tuple[int, int, set[int]]:
 
 
 def run(
-    command: list[str], out: Path, kill_at: int | None = None, said: IO | int = subprocess.DEVNULL
+    command: list[str], out: Path, kill_at: int | None = None, stdout: IO | int = subprocess.DEVNULL
 ) -> str:
-    """Run the grader, or kill it as soon as `kill_at` results are there; return what it took, as a sentence."""
+    """Run the grader, or kill it as soon as `kill_at` results are there; return what it took, as a sentence.
+
+    `out` is the folder of its results, `stdout` gets what it prints. Raises AssertionError if a
+    process that it has started outlives it by 10 s.
+    """
     began, used, started = time.monotonic(), {}, set()
-    there = len([*(out / "results").glob("*.json")])
-    process = subprocess.Popen(command, stdout=said, stderr=subprocess.DEVNULL)
-    peak = whole = 0
+    results_before = len([*(out / "results").glob("*.json")])
+    process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL)
+    peak = peak_with_children = 0
     while process.poll() is None:
-        own, total, started = tree(process.pid, used)
-        peak, whole = max(peak, own), max(whole, total)
+        own, total, started = measure_processes(process.pid, used)
+        peak, peak_with_children = max(peak, own), max(peak_with_children, total)
         if kill_at and len([*(out / "results").glob("*.json")]) >= kill_at:
             os.kill(process.pid, signal.SIGKILL)
             break
@@ -142,16 +149,20 @@ def run(
         assert not left, f"these processes outlived the grader: {left}"
     results = len([*(out / "results").glob("*.json")])
     return (
-        f"{results - there} results in {seconds:.0f} s, {sum(used.values()):.0f} s of processor time; "
-        f"{peak / 1e6:.0f} MB at most in the grader, {whole / 1e6:.0f} MB with its children"
+        f"{results - results_before} results in {seconds:.0f} s, {sum(used.values()):.0f} s of processor time; "
+        f"{peak / 1e6:.0f} MB at most in the grader, {peak_with_children / 1e6:.0f} MB with its children"
         + (f"; killed, {results} results are there and no process is left" if kill_at else "")
     )
 
 
-def poison(start: str) -> dict[str, tuple[str, str, str]]:
-    """Return ten hand-ins by their authors: file name, text, and what the summary has to say of it."""
+def make_poisoned(start: str) -> dict[str, tuple[str, str, str]]:
+    """Return ten hand-ins by their authors: (file name, text, what the summary has to say of it).
 
-    def book(*sources: str) -> str:
+    `start` is the starting code of exercise 00a, from which some of them are made.
+    """
+
+    def make_notebook(*sources: str) -> str:
+        """Return a notebook with these code cells, as JSON."""
         return json.dumps(
             {
                 "cells": [{"cell_type": "code", "source": source} for source in sources],
@@ -165,18 +176,26 @@ def poison(start: str) -> dict[str, tuple[str, str, str]]:
         f"#define {b} {' '.join([a] * 10)}\n" for a, b in itertools.pairwise("ABCDEFGHIJ")
     )
     return {
-        "path": ("n.ipynb", book("lab.grade('in/path/evil', 1)"), "has no kernel cell"),
-        "cells": ("n.ipynb", book(*["lab.grade('12a', 1)"] * 5000), "has more than 1,000 cells"),
-        "list": ("n.ipynb", book("x = [" + "1," * 9_500_000 + "]"), "has more than 500,000 values"),
+        "path": ("n.ipynb", make_notebook("lab.grade('in/path/evil', 1)"), "has no kernel cell"),
+        "cells": (
+            "n.ipynb",
+            make_notebook(*["lab.grade('12a', 1)"] * 5000),
+            "has more than 1,000 cells",
+        ),
+        "list": (
+            "n.ipynb",
+            make_notebook("x = [" + "1," * 9_500_000 + "]"),
+            "has more than 500,000 values",
+        ),
         "long": (
             "n.ipynb",
-            book("\n".join(f"a{i} = 1" for i in range(40_000))),
+            make_notebook("\n".join(f"a{i} = 1" for i in range(40_000))),
             "has more than 65,536 characters",
         ),
         "deep": ("n.ipynb", '{"cells": ' + "[" * 1_000_000, "is not a notebook"),
         "names": (
             "n.ipynb",
-            book(*[f"%%cuda x --exercise z{i}" for i in range(1000)]),
+            make_notebook(*[f"%%cuda x --exercise z{i}" for i in range(1000)]),
             "more than 100 exercises",
         ),
         "text": ("00a.cu", start + "//" * 5_000_000, "has more than 65,536 characters"),
@@ -196,26 +215,31 @@ def make_command(handed_in: Path, out: Path, jobs: int) -> list[str]:
     return [sys.executable, "-m", "labkit", "grade", str(handed_in), *options]
 
 
-def poisoned(jobs: int) -> None:
-    """Grade a class of 100 with ten poisoned hand-ins; print what it took."""
+def grade_poisoned(jobs: int) -> None:
+    """Grade a class of 100 with ten poisoned hand-ins, `jobs` at a time; print what it took.
+
+    Raises AssertionError if a hand-in gets another verdict than it should.
+    """
     asked = exercise("00a")
     texts = [asked.solution, asked.start, f"// mine\n{asked.solution}", f"// mine\n{asked.start}"]
     with tempfile.TemporaryDirectory(prefix="labkit-class-") as folder:
         handed_in, out = Path(folder, "in"), Path(folder, "out")
-        bad = poison(asked.start)
+        bad = make_poisoned(asked.start)
         files = {f"s{index:02}": ("00a.cu", texts[index % 4]) for index in range(90)}
         for name, (file, text, *_) in (files | bad).items():
             (handed_in / name).mkdir(parents=True)
             (handed_in / name / file).write_text(text)
         command = make_command(handed_in, out, jobs)
         for name in ("100 hand-ins, ten poisoned:", "again:"):
-            with Path(folder, "said").open("w") as said:
-                print(name, run(command, out, said=said), flush=True)
-            lines = Path(folder, "said").read_text().splitlines()
-            for name, (*_, says) in bad.items():
-                own_lines = [line.strip() for line in lines if line.split()[0].rstrip(":") == name]
+            with Path(folder, "stdout").open("w") as stdout:
+                print(name, run(command, out, stdout=stdout), flush=True)
+            lines = Path(folder, "stdout").read_text().splitlines()
+            for author, (*_, says) in bad.items():
+                own_lines = [
+                    line.strip() for line in lines if line.split()[0].rstrip(":") == author
+                ]
                 assert any(says in line for line in own_lines), (
-                    f"{name} is not told that it {says}: {own_lines[:3]}"
+                    f"{author} is not told that it {says}: {own_lines[:3]}"
                 )
                 print(f"    {next(line for line in own_lines if says in line)[:150]}")
         met = sum(result.passed for result in grading.read_results(out))
@@ -223,7 +247,7 @@ def poisoned(jobs: int) -> None:
 
 
 def main(count: int, numbers: str, same: float, jobs: int, seed: int) -> None:
-    """Generate a class, grade it, and print what it took."""
+    """Generate a class, grade it, and print what it took; the parameters are the command's options."""
     with_kernels = [
         asked for asked in exercises().values() if not isinstance(asked.subject, Numbers)
     ]
@@ -281,6 +305,6 @@ if __name__ == "__main__":
     )
     chosen = parser.parse_args()
     if chosen.poisoned:
-        poisoned(chosen.jobs)
+        grade_poisoned(chosen.jobs)
     else:
         main(chosen.count, chosen.exercises, chosen.same, chosen.jobs, chosen.seed)

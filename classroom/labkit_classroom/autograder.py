@@ -28,7 +28,7 @@ _CONTAINER = Path(__file__).parent / "container"
 # the exercises of a container: a line for each, with its number or its folder
 _ASKED = HERE / "asked"
 _LAB = ("labkit/", "data/", "engine/hostcuda/", "classroom/labkit_classroom/")
-_OF_EACH = ("pyproject.toml", "README.md", "LICENSE")  # of each package
+_OF_EACH = ("pyproject.toml", "README.md", "LICENSE")  # files of each package
 _ROOT = (
     *_OF_EACH,
     "setup.py",

@@ -185,7 +185,8 @@ def grade(
     here = [replace(result, lines=result.lines[:1]) for result in here]
     counts, changed, stopped, ungraded = _sort_results(here)
     ungraded += [
-        f"{one.student} {one.exercise}: {one.verdict}; the earlier result stands" for one in failed
+        f"{result.student} {result.exercise}: {result.verdict}; the earlier result stands"
+        for result in failed
     ]
     gone = [f"{result.student} {result.exercise}".strip() for result in removed]
     changes = (("verdicts changed", changed), ("points changed", output.changed)) if again else ()
@@ -306,7 +307,10 @@ def _add_exercises(given: list[str] | None) -> frozenset[str]:
 
 
 def _convert_each(given: list[str] | None, convert: Callable) -> dict:
-    """Return a dict of values given as "04a=2", or "2" for all: {"04a": convert("2")}, or {"": convert("2")}."""
+    """Return a dict of values given as "04a=2", or "2" for all: {"04a": convert("2")}, or {"": convert("2")}.
+
+    Raises LabError for an exercise that does not exist, and whatever `convert` raises.
+    """
     from labkit.exercises.exercise import by_name
 
     pairs = (text.rpartition("=")[::2] for text in given or ())
@@ -326,7 +330,11 @@ def _parse_number(text: str, most: int = 10**6) -> Fraction:
 
 @contextlib.contextmanager
 def _open_executor(dask: str | None, jobs: int | None, most: int) -> Iterator[Executor]:
-    """Yield the executor that grades `most` kernels: on this machine, or on the workers of the scheduler at `dask`."""
+    """Yield the executor that grades at most `most` kernels.
+
+    It is on this machine, with `jobs` at a time, or on the workers of the Dask scheduler at the
+    address `dask`. Raises LabError if Dask is not installed, or there is no such scheduler.
+    """
     from labkit_classroom import grading
 
     if dask is None:
@@ -381,7 +389,11 @@ def similarity(
         print(f"{100 * pair.alike:4.0f} %  {pair.exercise}  {' and '.join(pair.students)}")
     print(*(f"        {line}\n" for line in similarity.report_short(compared)), sep="", end="")
     print(
-        *(f"        not compared: {one.student}: {one.problem}\n" for one in given if one.problem),
+        *(
+            f"        not compared: {submission.student}: {submission.problem}\n"
+            for submission in given
+            if submission.problem
+        ),
         sep="",
         end="",
     )

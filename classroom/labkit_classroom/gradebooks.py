@@ -100,7 +100,7 @@ def make_gradescope_result(
     tests = [
         {
             "name": item.name,
-            "number": f"{place}.{part}",
+            "number": f"{result_number}.{question_number}",
             "score": float(item.points),
             "max_score": float(item.of),
             "status": "passed" if item.right else "failed",
@@ -108,8 +108,8 @@ def make_gradescope_result(
             "output_format": "text",
             "visibility": "visible",
         }
-        for place, result in enumerate(results, 1)
-        for part, item in enumerate(questions[result.exercise], 1)
+        for result_number, result in enumerate(results, 1)
+        for question_number, item in enumerate(questions[result.exercise], 1)
     ]
     verdicts = "\n".join(
         f"{result.exercise} {result.verdict}. {result.advice}".strip() for result in results
@@ -132,10 +132,9 @@ def make_classroom50_result(
 ) -> dict:
     """Return a student's results for Classroom 50's JSON.
 
-    `runner` are environment variables; LabError if one lacks.
-
-    Its points are whole numbers, so all points are multiplied by the least number that makes them
-    whole.
+    `runner` are the environment variables of Classroom 50's runner. Raises LabError if one of those
+    that say whose result it is is missing. The points of this JSON are whole numbers, so all points
+    are multiplied by the least number that makes them whole.
     """
     identity = {
         name: next((runner[key] for key in keys if runner.get(key)), "")
@@ -147,13 +146,13 @@ def make_classroom50_result(
             "they say whose result it is"
         )
     items = [item for result in results for item in questions[result.exercise]]
-    whole = math.lcm(*(value.denominator for item in items for value in (item.points, item.of)))
+    factor = math.lcm(*(value.denominator for item in items for value in (item.points, item.of)))
     tests = [
         {
             "test-name": item.name,
             "passed": item.right,
-            "score": int(item.points * whole),
-            "max-score": int(item.of * whole),
+            "score": int(item.points * factor),
+            "max-score": int(item.of * factor),
             "output": item.text,
         }
         for item in items
@@ -210,11 +209,18 @@ def list_canvas_rows(roster: Roster, columns: Mapping, book: Mapping) -> list[li
             "",
             "",
             "",
-            *(decimal(points) for _, points in columns.values()),
+            *(format_decimal(points) for _, points in columns.values()),
         ],
     ]
     return rows + [
-        [shown(row.name), "", row.id, row.email, "", *_list_cells(row.id, columns, book, "")]
+        [
+            escape_formula(row.name),
+            "",
+            row.id,
+            row.email,
+            "",
+            *_list_cells(row.id, columns, book, ""),
+        ]
         for row in roster.people
     ]
 
@@ -232,17 +238,18 @@ def list_moodle_rows(roster: Roster, columns: Mapping, book: Mapping) -> list[li
         [
             row.id,
             row.email,
-            shown(row.name),
+            escape_formula(row.name),
             *_list_cells(row.id, columns, book, "-"),
-            *(shown(book.get((row.id, number), (0, ""))[1]) for number in noted),
+            *(escape_formula(book.get((row.id, number), (0, ""))[1]) for number in noted),
         ]
         for row in roster.people
     ]
 
 
 def _list_cells(student_id: str, columns: Mapping, book: Mapping, none: str) -> list[str]:
+    """Return a student's points at each exercise of `columns` as text; `none` for one that is not graded."""
     return [
-        decimal(book[student_id, number][0]) if (student_id, number) in book else none
+        format_decimal(book[student_id, number][0]) if (student_id, number) in book else none
         for number in columns
     ]
 
@@ -261,11 +268,11 @@ _FORMULA = re.compile(
 )
 
 
-def shown(cell: object) -> object:
+def escape_formula(cell: object) -> object:
     """Return a cell; if it is a text, prefix what a spreadsheet would evaluate with "'", and escape controls."""
     return _FORMULA.sub("'", escape(cell)) if isinstance(cell, str) else cell
 
 
-def decimal(points: Fraction) -> str:
-    """Return points with a decimal point and at most four places, like 0.3333."""
+def format_decimal(points: Fraction) -> str:
+    """Return points with a decimal point and at most four places, like "0.3333"; "2" for a whole number."""
     return f"{float(points):.4f}".rstrip("0").rstrip(".")

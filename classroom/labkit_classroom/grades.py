@@ -96,7 +96,7 @@ class Terms:
         late_h, (invalid, comment) = self.late_h(result), self.rules.find_mark(result)
         lost = self.rules.lost_share(late_h)
         late = (
-            f"{late_h:.1f} h late: {gradebooks.decimal(100 * lost)} % of the points lost"
+            f"{late_h:.1f} h late: {gradebooks.format_decimal(100 * lost)} % of the points lost"
             if lost
             else ""
         )
@@ -128,11 +128,12 @@ class Terms:
                     f"{result.exercise} handed in".strip(), Fraction(0), total, result.verdict
                 )
             ]
-        # A line: whether it is met (None: not counted), its text, and its part: a goal's name,
-        # `BUDGET` or "".
-        first = [(ok, text) for ok, text, part in result.lines if not part]  # clean and right
-        budget = [(ok, text) for ok, text, part in result.lines if part == BUDGET]  # changed lines
-        goals = [(ok, text, part) for ok, text, part in result.lines if part not in ("", BUDGET)]
+        # A line: whether it is met (None: not counted), its text, and what it is about: a goal's
+        # name, `BUDGET` for the number of changed lines, or "" for clean and right.
+        first = [(ok, text) for ok, text, about in result.lines if not about]
+        budget = [(ok, text) for ok, text, about in result.lines if about == BUDGET]
+        goals = [(ok, text, about) for ok, text, about in result.lines if about not in ("", BUDGET)]
+        # of the points, for clean and right; all of them without goals, none if nothing was run
         share = (
             Fraction(exercise.partial).limit_denominator(1000)
             if self.partial is None
@@ -142,22 +143,24 @@ class Terms:
         weight_of = {
             goal.what: Fraction(goal.weight).limit_denominator(1000) for goal in exercise.goals
         }
-        weights = [weight_of.get(part, Fraction(1)) for _, _, part in goals]
+        weights = [weight_of.get(goal, Fraction(1)) for _, _, goal in goals]
         right = not result.untouched and all(ok for ok, _ in first)
         short = all(ok is not False for ok, _ in budget)  # not more changed lines than allowed
+        # Too many lines cost the goals; without goals, they cost the points for clean and right.
         met = right and (short or bool(goals))
+        # of each question: name, whether it is met, its share of the points, its texts
         rows = (
             [(f"{result.exercise} clean and right", met, share, [text for _, text in first])]
             if first
             else []
         )
-        for (ok, text, part), weight in zip(goals, weights, strict=True):
-            part_of_rest = (1 - share) * weight / (sum(weights) or 1)
+        for (ok, text, goal), weight in zip(goals, weights, strict=True):
+            goal_share = (1 - share) * weight / (sum(weights) or 1)
             rows.append(
                 (
-                    f"{result.exercise} {part}",
+                    f"{result.exercise} {goal}",
                     right and short and ok,
-                    part_of_rest,
+                    goal_share,
                     [text, *(more for _, more in budget)],
                 )
             )
@@ -166,12 +169,12 @@ class Terms:
         return [
             gradebooks.Question(
                 name,
-                Fraction(total * of * kept if met else 0),
-                Fraction(total * of),
+                Fraction(total * of_points * kept if met else 0),
+                Fraction(total * of_points),
                 "\n".join(texts),
-                bool(met and total * of and result.verdict != INVALID),
+                bool(met and total * of_points and result.verdict != INVALID),
             )
-            for name, met, of, texts in rows
+            for name, met, of_points, texts in rows
         ]
 
     def late_h(self, result: Result) -> float | None:
@@ -249,8 +252,8 @@ def write_all(
                 *([person.id if person else ""] if terms.roster else []),
                 *_make_row(result, points, of, hours),
             ]
-            sheet.writerow(map(gradebooks.shown, [*row, notes[result.exercise]]))
-            old, new = before.get(_result_key(result)), gradebooks.decimal(points)
+            sheet.writerow(map(gradebooks.escape_formula, [*row, notes[result.exercise]]))
+            old, new = before.get(_make_result_key(result)), gradebooks.format_decimal(points)
             if result.lines and old and old != new:
                 changed.append(f"{student} {result.exercise}: {old} -> {new}")
             # what is not graded is an empty cell, and not zero; of two names the better
@@ -280,7 +283,7 @@ def write_all(
     for person in terms.roster.missing(numbers_of) if terms.roster else ():
         # id, then `_COLUMNS`
         row = [person.id, person.name, "", "", "", "nothing handed in", "", "", "", "", 0, ""]
-        sheet.writerow(map(gradebooks.shown, row))
+        sheet.writerow(map(gradebooks.escape_formula, row))
     if terms.roster:
         columns = {
             key: (exercise.title, terms.worth(key))
@@ -304,17 +307,18 @@ def write_all(
     )
 
 
-def _result_key(result: Result) -> tuple:
+def _make_result_key(result: Result) -> tuple:
     """Return the cells that identify a result in ``grades.csv``, as they are shown there."""
     return tuple(
         map(
-            gradebooks.shown, (result.student, result.exercise, result.verdict, result.submitted_at)
+            gradebooks.escape_formula,
+            (result.student, result.exercise, result.verdict, result.submitted_at),
         )
     )
 
 
 def _read_earlier_points(path: Path) -> dict[tuple, str]:
-    """Return the points, as text, in the table of an earlier call by `_result_key`; nothing if it was edited."""
+    """Return the points, as text, in the table of an earlier call by `_make_result_key`; nothing if it was edited."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = [*csv.DictReader(file)]
@@ -328,14 +332,14 @@ def _read_earlier_points(path: Path) -> dict[tuple, str]:
 
 def _sum_points(questions: Sequence[gradebooks.Question]) -> tuple[Fraction, Fraction]:
     """Return the sums of the points reached and of the points there are."""
-    return sum((part.points for part in questions), Fraction(0)), sum(
-        (part.of for part in questions), Fraction(0)
+    return sum((question.points for question in questions), Fraction(0)), sum(
+        (question.of for question in questions), Fraction(0)
     )
 
 
 def _format_points(questions: Sequence[gradebooks.Question]) -> str:
     """Return the points of a student at an exercise as text: "0.5 of 1 point"."""
-    points, of = map(gradebooks.decimal, _sum_points(questions))
+    points, of = map(gradebooks.format_decimal, _sum_points(questions))
     return f"{points} of {of} point{'s' * (of != '1')}"
 
 
@@ -349,8 +353,8 @@ def _make_row(
     return [
         result.student,
         result.exercise,
-        gradebooks.decimal(points) if result.lines else "",
-        gradebooks.decimal(of),
+        gradebooks.format_decimal(points) if result.lines else "",
+        gradebooks.format_decimal(of),
         result.verdict,
         why,
         result.submitted_at,
@@ -393,9 +397,15 @@ def rank_students(results: Sequence[Result]) -> list[dict]:
 
 
 def _choose_file_names(students: Iterable[str]) -> dict[str, str]:
-    """Map each student to a file name that no other student and no other page has, even in another case."""
+    """Map each student to a file name that no other student and no other page has, even in another case.
+
+    It is the student's name if that is safe and the only one of its kind, else with a digest behind
+    it: "ada_lovelace-1f2e3d".
+    """
     safe = {
-        name: "".join(c if c.isalnum() or c in "-_. " else "_" for c in name).strip(". ")[:50]
+        name: "".join(
+            character if character.isalnum() or character in "-_. " else "_" for character in name
+        ).strip(". ")[:50]
         for name in students
     }
     count = Counter(

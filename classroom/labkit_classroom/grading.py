@@ -218,7 +218,9 @@ def grade_all(
         ):
             result = _mark_as_start(result)
         failed.extend(
-            replace(result, student=one.student) for one in group if not _keep(folder, one, result)
+            replace(result, student=submission.student)
+            for submission in group
+            if not _keep(folder, submission, result)
         )
         done(len(group))
 
@@ -248,7 +250,12 @@ def grade_all(
 def _keep(
     folder: Path, submission: Submission, result: Result, earlier: Result | None = None
 ) -> bool:
-    """Write a submission's result to its file; return False if it could not be graded, and an earlier result stands."""
+    """Write a submission's result to its file, with its student and time; return whether this result counts now.
+
+    It is not written, and False is returned, if the text could not be graded this time (`result` has
+    no digest of an answer) and an `earlier` result of the same text stands. By default `earlier` is
+    read from the file.
+    """
     earlier = earlier or _read(_choose_path(folder, submission))
     same_text = earlier is not None and earlier.answer == _digest_answer(submission)
     if same_text and not result.answer:  # a full disk, or no memory
@@ -291,10 +298,8 @@ def _grade_parallel(
                 yield running.pop(future), future
     finally:
         begun = {future: group for future, group in running.items() if not future.cancel()}
-        for (
-            future,
-            group,
-        ) in begun.items():  # Ctrl-C: the running ones come to their end, and are kept
+        # Ctrl-C: the running ones come to their end, and are kept
+        for future, group in begun.items():
             with contextlib.suppress(Exception, KeyboardInterrupt):
                 finish(group, future.result())
 
@@ -388,7 +393,10 @@ def _read_starts(folder: Path) -> defaultdict[str, list[str]]:
 
 
 def _note_starts(folder: Path, numbers: Iterable[str]) -> dict[str, list[str]]:
-    """Put today's starting codes of these exercises last in the file `_STARTS`; return all, as `_read_starts` does."""
+    """Put the digests of these exercises' starting codes, as they are now, last in the file `_STARTS`.
+
+    Returns the digests that the file then has: those of an exercise by its number.
+    """
     starts = _read_starts(folder)
     for number in numbers:
         now = _digest_code(number)
@@ -429,12 +437,15 @@ def _read_all(folder: Path) -> Iterator[tuple[Path, Result]]:
 
 
 def _read(path: Path) -> Result | None:
-    """Return the result in a file; None if there is none, or if the file is damaged."""
+    """Return the result in a file; None if there is none, or if the file is damaged.
+
+    Raises LabError if it is of another version's format.
+    """
     try:
         values = json.loads(path.read_bytes())
         if values["format"] == FORMAT:
             result = Result(
-                **{one.name: values[one.name] for one in fields(Result) if one.name in values}
+                **{item.name: values[item.name] for item in fields(Result) if item.name in values}
             )
             return result if _is_sound(result) else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -446,10 +457,10 @@ def _is_sound(result: Result) -> bool:
     """Return whether the fields of a result from a file have the types that tables and pages rely on."""
     blank = Result("", "", False, "")
     return all(
-        isinstance(getattr(result, one.name), type(getattr(blank, one.name)) | int)
-        if one.name == "seconds"
-        else isinstance(getattr(result, one.name), type(getattr(blank, one.name)))
-        for one in fields(Result)
+        isinstance(getattr(result, item.name), type(getattr(blank, item.name)) | int)
+        if item.name == "seconds"  # JSON writes a whole number of them as an int
+        else isinstance(getattr(result, item.name), type(getattr(blank, item.name)))
+        for item in fields(Result)
     ) and all(
         isinstance(line, list) and len(line) == 3 and isinstance(line[1], str)
         for line in result.lines
@@ -459,17 +470,20 @@ def _is_sound(result: Result) -> bool:
 def _choose_path(folder: Path, submission: Submission) -> Path:
     """Return the file for a submission's result: a readable name, and a digest that makes it unique."""
     name = f"{submission.student}-{submission.exercise or 'none'}"[:50]
-    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
+    safe = "".join(
+        character if character.isalnum() or character in "-_." else "_" for character in name
+    )
     return folder / f"{safe}-{digest(submission.student, submission.exercise)[:8]}.json"
 
 
 def _choose_time(submission: Submission, earlier: Result | None) -> tuple[str, str]:
     """Return (time, clock) of a submission or an `earlier` one of the same text: a manifest's, or else the first."""
+    # `min` takes a manifest's time first, because False is less than True
     times = [
         (other.clock != MANIFEST, other.submitted_at, other.clock)
         for other in (submission, earlier)
         if other and other.submitted_at
-    ]  # False is less than True
+    ]
     return min(times)[1:] if times else ("", "")
 
 
@@ -479,11 +493,15 @@ def _digest_answer(submission: Submission) -> str:
 
 
 def digest_task(number: str | Path) -> str:
-    """Return the digest of what decides an exercise's grades, without wrong.toml, which has answers for tests."""
+    """Return the digest of what decides an exercise's grades: the lab, and the files in the exercise's folder.
+
+    The exercise is given by its number, or by the Path of its folder. Its wrong.toml does not count:
+    it has answers for tests.
+    """
     folder = number if isinstance(number, Path) else by_name(number).folder
     return digest(
         _digest_lab(),
-        *_read_files(folder, (p for p in folder.rglob("*") if p.name != "wrong.toml")),
+        *_read_files(folder, (path for path in folder.rglob("*") if path.name != "wrong.toml")),
     )[:16]
 
 
@@ -557,7 +575,8 @@ def _grade(
             if math.isfinite(got)
         }
         before = graded.lines[: len(graded.lines) - len(goals)]
-        parts = [*(BUDGET if line.kind == BUDGET else "" for line in before), *goals]
+        # what each line is about: nothing, the changed lines, or a goal
+        subjects = [*(BUDGET if line.kind == BUDGET else "" for line in before), *goals]
         return Result(
             submission.student,
             exercise.number,
@@ -565,8 +584,8 @@ def _grade(
             verdict,
             graded.untouched,
             [
-                [line.ok, line.text[:_TEXT], part]
-                for line, part in zip(graded.lines, parts, strict=False)
+                [line.ok, line.text[:_TEXT], about]
+                for line, about in zip(graded.lines, subjects, strict=False)
             ],
             graded.mistake,
             reached,

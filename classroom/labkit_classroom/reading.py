@@ -26,6 +26,9 @@ def read_limited(
 ) -> list[Result | None]:
     """Return ``read(item)`` of each item; None for those that a child process did not come to within the limits.
 
+    The child writes each result to a pipe, with its length in front, so that the results up to a
+    limit are kept. Without `os.fork`, this process reads, without limits.
+
     Parameters
     ----------
     items : sequence
@@ -92,7 +95,7 @@ def _receive(pipe: int, until: float) -> memoryview:
         selector.register(pipe, selectors.EVENT_READ)
         while (left := until - time.monotonic()) > 0 and len(data) < _MOST:
             if selector.select(left):
-                if not (part := os.read(pipe, 1 << 20)):
+                if not (piece := os.read(pipe, 1 << 20)):  # the pipe's end
                     break
-                data += part
+                data += piece
     return memoryview(data)

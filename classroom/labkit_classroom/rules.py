@@ -68,7 +68,7 @@ class Rules:
             # Later items replace earlier ones: those with a problem come first.
             last = {
                 item.exercise: item
-                for item in sorted(theirs, key=lambda it: (not it.problem, it.submitted_at))
+                for item in sorted(theirs, key=lambda item: (not item.problem, item.submitted_at))
             }
             shared += [
                 replace(item, student=names.get(key, member))
@@ -87,7 +87,7 @@ def read_rules(path: Path, roster: Roster | None = None) -> Rules:
         raise LabError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from None
 
     def require(right: bool, sentence: str) -> None:
-        """Raise a LabError that quotes the file if something is not right."""
+        """Raise a LabError, the file and the sentence, unless `right`."""
         if not right:
             raise LabError(f"{path}: {sentence}")
 
@@ -139,12 +139,11 @@ def read_rules(path: Path, roster: Roster | None = None) -> Rules:
         for name in groups.get(mark["student"], [mark["student"]]):
             students.append(name)
             key = rules.student_key(name), by_name(mark["exercise"]).number
-            both = zip(
-                rules.marks.get(key, ("", "")),
-                (mark.get("invalid"), mark.get("comment")),
-                strict=True,
-            )
-            rules.marks[key] = tuple("; ".join(filter(None, texts)) for texts in both)
+            # A student may have several marks, one of them as a member of a group: their texts are
+            # joined, (invalid, comment) by kind.
+            earlier = rules.marks.get(key, ("", ""))
+            kinds = zip(earlier, (mark.get("invalid"), mark.get("comment")), strict=True)
+            rules.marks[key] = tuple("; ".join(filter(None, texts)) for texts in kinds)
     unknown = [name for name in students if roster and not roster.find_student(name)]
     require(not unknown, f"the roster has no student {''.join(unknown[:1])}")
     return rules

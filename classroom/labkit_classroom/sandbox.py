@@ -61,7 +61,13 @@ def run(
     limits: Limits = LIMITS,
     unsafe: bool = False,
 ) -> SandboxEnded:
-    """Run a command of the lab in the sandbox, to its end or to a limit: see `hostcuda.sandbox.run`."""
+    """Run a command of the lab in the sandbox, to its end or to a limit; EngineError if there is none.
+
+    `scratch` is a folder of this command alone, where it can leave files. `check` are the tools of
+    the engine's check mode, as in ``HOSTCUDA_CHECK``; `environment` is added to the command's, which
+    otherwise has nothing of this process's; `stdin` is what the command reads. If `unsafe` and there
+    is no sandbox, the command runs under the limits alone.
+    """
     return sandbox.run(
         command,
         scratch,

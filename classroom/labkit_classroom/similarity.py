@@ -62,7 +62,10 @@ class Pair:
 
 
 def _list_words(source: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the tokens of a source as (text, begin, end); a literal is its two quotation marks."""
+    """Yield the tokens of a source as (text, begin, end), as in ``source[begin:end]``.
+
+    Of a literal in quotation marks only the two marks are tokens.
+    """
     for token in tokens(source):
         if token.kind == "text":
             yield token.text[0], token.start, token.start + 1
@@ -72,7 +75,10 @@ def _list_words(source: str) -> Iterator[tuple[str, int, int]]:
 
 
 def tokenize(source: str) -> list[tuple[str, int, int]]:
-    """Return the tokens of a source as (word, begin, end); a name that its author has chosen becomes "name"."""
+    """Return the tokens of a source as (word, begin, end), as in ``source[begin:end]``, without braces.
+
+    A name that its author has chosen becomes "name".
+    """
     code = code_only(source)
     defined = set(_DEFINED.findall(code))
     words = []
@@ -91,12 +97,12 @@ def tokenize(source: str) -> list[tuple[str, int, int]]:
 
 
 def _find_runs(source: str) -> dict[Run, list[tuple[int, int]]]:
-    """Return a dict: each run of `RUN` tokens in a source to the (begin, end) positions where it stands."""
+    """Return a dict: each run of `RUN` tokens in a source to its places, (begin, end) as in ``source[begin:end]``."""
     places = defaultdict(list)
     words = tokenize(source)
     for at in range(len(words) - RUN + 1):
-        part = words[at : at + RUN]
-        places[tuple(word for word, _, _ in part)].append((part[0][1], part[-1][2]))
+        run = words[at : at + RUN]
+        places[tuple(word for word, _, _ in run)].append((run[0][1], run[-1][2]))
     return places
 
 
@@ -178,12 +184,12 @@ def _weigh_common_runs(runs_by_text: Sequence[set[Run]]) -> tuple[np.ndarray, np
     shared = [run for run, number in count.items() if number > 1]
     # a slice of the runs at a time, so that it fits in memory
     for begin in range(0, len(shared), _COLUMNS):
-        place = {run: column for column, run in enumerate(shared[begin : begin + _COLUMNS])}
-        part = np.zeros((texts, len(place)))
+        column_of = {run: column for column, run in enumerate(shared[begin : begin + _COLUMNS])}
+        roots = np.zeros((texts, len(column_of)))
         for row, runs in enumerate(runs_by_text):
-            for run in runs & place.keys():
-                part[row, place[run]] = math.sqrt(weight[run])
-        common += part @ part.T  # so that a run of both texts counts with its weight
+            for run in runs & column_of.keys():
+                roots[row, column_of[run]] = math.sqrt(weight[run])
+        common += roots @ roots.T  # so that a run of both texts counts with its weight
     return common, np.minimum(total[:, None], total)
 
 

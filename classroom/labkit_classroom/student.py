@@ -44,8 +44,6 @@ _GRADE = re.compile(r'(lab\.grade\("([^"]+)",.*\));?[ \t]*(#.*)?')
 def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
     """Copy this checkout without the solutions of its exercises.
 
-    LabError outside of one, or if `out` is not empty.
-
     A file of an exercise keeps only its starting code, so that the exercises are graded there as
     they are here. The answers of exercises that ask for numbers, the tests, and notebook cells that
     show a solution are left out.
@@ -61,6 +59,11 @@ def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
     -------
     list of Path
         The files of the edition.
+
+    Raises
+    ------
+    LabError
+        If labkit is not used from a checkout, or `out` is not empty.
     """
     checkout = PACKAGE.parent
     paths = [*list_files()]  # before there is anything new
@@ -80,16 +83,17 @@ def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
 
 
 def require_empty(folder: Path) -> None:
-    """Make a folder if it does not exist. EngineError if it is not empty, or cannot be written."""
+    """Make a folder if it does not exist. Raises LabError if it is not empty, EngineError if it cannot be written."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise LabError(f"{folder} is not an empty folder: remove it, or choose another with --out")
     require_writable(folder)
 
 
 def list_files() -> Iterator[Path]:
-    """Yield the files that git tracks; without git, all files that no run of the lab has made.
+    """Yield the checkout's files that git tracks; without git, all files that no run of the lab has made.
 
-    LabError if labkit is not used from a checkout.
+    Those of _LEFT_OUT, such as tests, are left out. Raises LabError if labkit is not used from a
+    checkout, or git fails.
     """
     checkout = PACKAGE.parent
     if not (checkout / "notebooks").is_dir():
@@ -148,18 +152,19 @@ def remove_answers(module: str) -> str:
         option.value for call in calls for option in call.keywords if option.arg == "solution"
     ]
     names = {solution.id for solution in solutions if isinstance(solution, ast.Name)}
-    parts = [
+    # (first node, last node, code in their place)
+    replacements = [
         (solution.body, solution.body, b"()")
         for solution in solutions
         if isinstance(solution, ast.Lambda)
     ]
-    parts += [
+    replacements += [
         (node.body[0], node.body[-1], b"return ()")
         for node in tree.body
         if isinstance(node, ast.FunctionDef) and node.name in names
     ]
-    # upwards: lines above keep numbers
-    for first, last, instead in sorted(parts, key=lambda part: -part[0].lineno):
+    # from the last to the first, so that the lines above keep their numbers
+    for first, last, instead in sorted(replacements, key=lambda entry: -entry[0].lineno):
         begin, end = first.lineno - 1, last.end_lineno - 1
         lines[begin : end + 1] = [
             lines[begin][: first.col_offset] + instead + lines[end][last.end_col_offset :]

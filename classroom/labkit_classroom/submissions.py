@@ -73,7 +73,12 @@ class Submission:
 
 
 def _match_name(stem: str) -> re.Match | None:
-    """Return the match, with the groups `before`, `number` and `after`, of a name like 04a or alice_04a; or None."""
+    """Return the match of a file name (without its ending) that has an exercise's number, or None.
+
+    Of "alice_04a_v2" the group `before` is "alice", `number` "04a" and `after` "v2"; of "04a",
+    `before` and `after` are None. Numbers are those of the series and of added exercises, in upper
+    or lower case.
+    """
     added = "|".join(
         re.escape(number) for number, task in exercises().items() if not task.of_series
     )
@@ -143,10 +148,7 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
                 exercise=escape(item.exercise),
                 problem=escape(item.problem)[:_PROBLEM],
             )
-            if (
-                item.student,
-                item.exercise,
-            ) not in latest:  # an exercise of this student that was not seen yet
+            if (item.student, item.exercise) not in latest:  # not seen yet
                 exercises_of[item.student] += 1
                 if exercises_of[item.student] > _EXERCISES:
                     more = f"more than {_EXERCISES} exercises are named: the rest was not read"
@@ -226,6 +228,7 @@ def _read_time(file: Path, path: Path, manifest: dict) -> dict[str, str]:
     empty.
     """
     below = file.relative_to(path)
+    # the manifest has an entry for the file, or for the folder of the student that it lies in
     for name in (below.as_posix(), below.parts[0] if below.parts else file.name):
         if name in manifest:
             return manifest[name]
@@ -264,11 +267,11 @@ def _report_unread(
         if entry.name in {*graded, MANIFEST} or entry.name.startswith((".", "__")):
             continue
         is_folder = os.path.isdir(entry)
-        parts = None if is_folder else _match_name(entry.stem)
+        match = None if is_folder else _match_name(entry.stem)
         student = (
             _strip_suffix(entry.name)
             if is_folder
-            else (parts and (parts["before"] or parts["after"])) or entry.stem
+            else (match and (match["before"] or match["after"])) or entry.stem
         )
         others.setdefault(escape(student), []).append(
             escape(f"{'the folder ' * is_folder}{entry.name}")
@@ -307,7 +310,10 @@ def _read_by_student(files: Sequence[tuple[Path, Path]], student: str) -> list[l
 
 
 def _read_or_explain(file: Path, folder: str, nested: bool) -> list[Submission]:
-    """Return the submissions in a file as `_read_file` does, or one that says why it cannot be read; never raise."""
+    """Return the submissions in a file, or one that says why it cannot be read; never raise.
+
+    `nested` says whether the file lies in a student's folder, `folder`; else its name is the student's.
+    """
     student = folder if nested else file.stem
     if file.is_symlink():
         return [Submission(student, "", problem=f"{file.name} is a link: hand in the file itself")]
@@ -384,13 +390,13 @@ def _strip_suffix(folder: str) -> str:
 
 def _read_file(file: Path, folder: str, nested: bool) -> Iterator[Submission]:
     """Yield the submissions in a file, by the student whom `folder` names, if `nested`, or else the file's name."""
-    parts = _match_name(file.stem)
+    match = _match_name(file.stem)
     page = file.stem in {task.page for task in exercises().values()}
     student = folder if nested or page else file.stem
     if file.suffix.lower() == ".cu":
-        number = parts["number"] if parts else ""
-        if parts and not nested:
-            student = parts["before"] or parts["after"] or folder
+        number = match["number"] if match else ""
+        if match and not nested:
+            student = match["before"] or match["after"] or folder
         if not number:
             remedy = "name it NAME_04a.cu, or 04a.cu in a folder with the student's name"
             yield Submission(

@@ -97,6 +97,7 @@ def together():
 
 
 def compiled(folder):
+    """Compile all attacks into one program in a folder; return its path."""
     (folder / "attacks.cpp").write_text(together())
     subprocess.run(
         [*toolchain.find(), "-std=c++20", "-w", "-o", folder / "attacks", folder / "attacks.cpp"],
@@ -107,6 +108,7 @@ def compiled(folder):
 
 @pytest.fixture(scope="module")
 def attacks(tmp_path_factory):
+    """Return the compiled attacks, which lie beside another student's hand-in."""
     folder = tmp_path_factory.mktemp("attacks")
     other = folder / "handed-in" / "bob"
     other.mkdir(parents=True)

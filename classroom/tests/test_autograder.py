@@ -27,6 +27,7 @@ def none_added(monkeypatch):
 
 @pytest.fixture(scope="module")
 def zipped(tmp_path_factory):
+    """Return the members of a Gradescope autograder's zip file: name -> (file mode, content)."""
     out = tmp_path_factory.mktemp("zip") / "grader.zip"
     result = CliRunner().invoke(
         app, ["autograder", "--gradescope", "--out", str(out), "04a", "12a", str(SMOOTH)]

@@ -139,6 +139,7 @@ def test_a_stopped_run_goes_on_where_it_was(walled, tmp_path, monkeypatch):
     graded = []
 
     def counting(submission, *args):
+        """Grade a submission in no time; Ctrl-C comes at the third."""
         graded.append(submission.student)
         if len(graded) == 3:
             raise KeyboardInterrupt
@@ -191,6 +192,7 @@ def test_an_executor_has_a_bounded_number_of_submissions_at_a_time(walled, tmp_p
 
     class Counting(ThreadPoolExecutor):
         def submit(self, *args):
+            """Start a task, and note how many now run."""
             future = super().submit(*args)
             running.add(future)
             most.append(len(running))
@@ -237,6 +239,7 @@ with grading.start_workers(1, 9) as pool:
 
 
 def alive(pid):
+    """Return whether a process runs; one that has ended and was not yet waited for ("Z") does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -330,6 +333,7 @@ def test_what_decides_a_grade_is_the_exercise_and_the_engine(tmp_path, monkeypat
 
 def test_the_earlier_time_of_a_text_counts_and_that_of_a_manifest_most(all_pass, tmp_path):
     def handed_in(day, clock="file", text="one"):
+        """Grade alice's 04a, handed in on a day of November; return (day, clock) that are kept."""
         at = f"2026-11-{day:02}T00:00:00+00:00"
         grading.grade_all(
             [Submission("alice", "04a", text, submitted_at=at, clock=clock)], tmp_path
@@ -520,7 +524,7 @@ def test_cells_that_begin_like_formulas_are_texts(tmp_path):
     ],
 )
 def test_no_part_of_a_cell_is_a_formula_and_no_terminal_obeys_it(cell, shown):
-    assert gradebooks.shown(cell) == shown and gradebooks.shown(3) == 3
+    assert gradebooks.escape_formula(cell) == shown and gradebooks.escape_formula(3) == 3
 
 
 @pytest.mark.parametrize(
@@ -719,6 +723,7 @@ def test_marks_late_points_and_groups_survive_a_regrade(all_pass, monkeypatch):
     ]
 
     def grade(*words):
+        """Run the command with these words; return its output, and the rows of its table by student and exercise."""
         output = grade_class(*words, *known)
         with open("grades/grades.csv", newline="") as file:
             return output, {(row["id"], row["exercise"]): row for row in csv.DictReader(file)}

@@ -70,6 +70,7 @@ def greedy_softmax(load):
 
 
 def scan(body, before=""):
+    """Return a kernel for prefix sums, a thread per element: `before` it, and its body."""
     return (
         f"{before}__global__ void scan(const int *x, int *y, int columns)\n{{\n"
         "    const int i = threadIdx.x, at = blockIdx.x * columns + i;\n" + body + "\n}\n"
@@ -77,6 +78,7 @@ def scan(body, before=""):
 
 
 def total(body, before=""):
+    """Return a kernel for the sum of all elements: `before` it, and `body` after each thread's own sum `mine`."""
     return (
         f"{before}__global__ void sum(const float *x, int n, float *total)\n{{\n    float mine = 0;\n"
         "    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)\n"
@@ -547,7 +549,10 @@ def hard_link(place, outside):
 
 
 def times(seconds):
+    """Return a function that writes a right attempt which was last changed at this time [s since 1970]."""
+
     def write(place, outside):
+        """Write the attempt, and set its time if the file system can."""
         place.write_text(text("P1b") + f"// {seconds}\n")
         with contextlib.suppress(OSError, OverflowError):  # which a file system may refuse
             os.utime(place, (seconds, seconds))
@@ -556,6 +561,7 @@ def times(seconds):
 
 
 def archive(place, outside):
+    """Write a zip file that leads out of its folder, and has a file of 30 MB of zeros."""
     with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as zipped:
         zipped.writestr("../../../written", "x")
         zipped.writestr("P1b.cu", "\0" * 30_000_000)
@@ -895,6 +901,7 @@ r16e,2026-01-01T00:00:00Z
 
 
 def write(place, body, outside):
+    """Write a file of a hand-in: `body` is its content, or a function that writes it."""
     place.parent.mkdir(parents=True, exist_ok=True)
     if callable(body):
         body(place, outside)

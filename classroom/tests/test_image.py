@@ -53,6 +53,7 @@ eval "$(sed '/^# No exec/,$d' /opt/labkit/enter)"
 
 
 def tool(*arguments, check=True):
+    """Run the container runtime; return its ended process, which has to succeed if `check`."""
     process = subprocess.run([TOOL, *arguments], capture_output=True, text=True, check=False)
     assert not check or process.returncode == 0, (process.stdout + process.stderr)[-3000:]
     return process
@@ -60,6 +61,7 @@ def tool(*arguments, check=True):
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory):
+    """Yield the name of a built image of the grader."""
     if not TOOL:
         pytest.skip(
             "no container runtime is installed, neither Podman nor Docker: sudo apt install podman"

@@ -44,6 +44,7 @@ DUE = "--due", "saxpy=2026-11-01T23:59+01:00", "--due", "P5a=2026-12-01T23:59+01
 
 @pytest.fixture
 def course(tmp_path, monkeypatch):
+    """Yield the current folder, which has a class's list and an exercise of its own."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(OWN / "saxpy", tmp_path / "saxpy", ignore=shutil.ignore_patterns("__pycache__"))
     Path("class.csv").write_text(ROSTER)
@@ -52,6 +53,7 @@ def course(tmp_path, monkeypatch):
 
 
 def labkit(*arguments):
+    """Grade with these arguments, and the class's list and exercise; return what is printed."""
     outcome = CliRunner().invoke(
         app, ["grade", *arguments, "--exercise", "saxpy", "--roster", "class.csv"]
     )
@@ -60,6 +62,7 @@ def labkit(*arguments):
 
 
 def hand_in(name, text, at):
+    """Write a file below in/ that was last changed at the time `at` (ISO)."""
     path = Path("in", name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)

@@ -41,6 +41,7 @@ SHOWN_LATER = {
 
 @pytest.fixture(scope="module")
 def edition(tmp_path_factory):
+    """Return the folder of a students' edition for nbgrader."""
     out = tmp_path_factory.mktemp("student") / "edition"
     student.write_edition(out, nbgrader=True)
     return out

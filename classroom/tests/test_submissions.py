@@ -578,6 +578,7 @@ def test_what_takes_long_to_read_holds_nobody_else(tmp_path, monkeypatch):
     read = handed_in._read_or_explain
 
     def hang(file, *arguments):
+        """Read a file, but never end with bob's 04b."""
         while file.parent.name == "bob" and file.stem == "04b":
             pass
         return read(file, *arguments)

@@ -210,7 +210,10 @@ CALLS = {
 
 @pytest.fixture
 def compiled(tmp_path):
+    """Return a function that compiles a source to a library, and returns its path."""
+
     def make(source):
+        """Compile a source."""
         path = tmp_path / "kernel.so"
         path.write_bytes(compiler.compile(source, options=["-std=c++17"], no_extern_c=True))
         return path
@@ -278,7 +281,10 @@ def test_copies_of_structs_are_allowed_because_check_mode_watches_them(tmp_path,
 
 @pytest.fixture
 def assembly(tmp_path):
+    """Return a function that compiles C++ to assembly, and returns its text."""
+
     def make(code):
+        """Compile code, without a source of the engine."""
         (tmp_path / "code.cpp").write_text(code)
         command = [*toolchain.find(), "-O2", "-g", "-fPIC", "-fno-jump-tables", "-S", "code.cpp"]
         status, _, error = toolchain.run(command, tmp_path)
