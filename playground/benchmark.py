@@ -30,7 +30,7 @@ from labkit.exercises.exercise import Exercise, exercises
 from labkit.exercises.subjects import Numbers
 
 SITE = Path(__file__).resolve().parent.parent / "build" / "site"
-METHODS = ("runExercise", "checkExercise", "grade", "grade")
+METHODS = ("runExercise", "checkExercise", "grade", "grade")  # the first "grade" is of the start
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 ENDLESS = {
     "source": "__global__ void f(volatile float *y) { while (y[0] != 5) y[1] = y[0]; }",
@@ -59,6 +59,8 @@ STOPPED = """async ([request, wait]) => {
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
+    """Answer requests for the files of a folder, and count the bytes that are sent."""
+
     sent = 0  # bytes of files, to all browsers
 
     def log_message(self, *about):
@@ -82,9 +84,13 @@ def served(folder: Path) -> Iterator[str]:
 
 
 class Watch(threading.Thread):
-    """A thread that samples a browser's page processes until `ended`: `now` and `most` are MB of the largest one."""
+    """A thread that samples the memory of a browser's page processes until `ended` is set.
+
+    `now` is the latest sample, that of the largest process [MB]; `most` is the largest since `take`.
+    """
 
     def __init__(self, browser: Browser):
+        """Watch the processes that the browser has for pages now."""
         super().__init__(daemon=True)
         processes = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")[
             "processInfo"
@@ -98,7 +104,7 @@ class Watch(threading.Thread):
     def run(self) -> None:
         """Sample until `ended` is set."""
         while not self.ended.wait(0.25):
-            self.now = max(map(self._bytes, self.processes)) // 1_000_000
+            self.now = max(map(self._read_bytes, self.processes)) // 1_000_000
             self.most = max(self.most, self.now)
 
     def take(self) -> int:
@@ -106,16 +112,18 @@ class Watch(threading.Thread):
         most, self.most = self.most, self.now
         return most
 
-    def processor(self) -> float:
-        """Return the processor seconds that the processes have used."""
-        fields = [
+    def read_processor_s(self) -> float:
+        """Return the processor seconds that the processes have used so far."""
+        rows = [
             Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
             for process in self.processes
         ]
-        return sum(int(field[11]) + int(field[12]) for field in fields) / os.sysconf("SC_CLK_TCK")
+        # after the name: 11 and 12 are the ticks in the program and in the kernel (man proc_pid_stat)
+        return sum(int(row[11]) + int(row[12]) for row in rows) / os.sysconf("SC_CLK_TCK")
 
     @staticmethod
-    def _bytes(process):
+    def _read_bytes(process: int) -> int:
+        """Return a process's share of memory (PSS) [bytes]; 0 if it has ended."""
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
                 if line.startswith("Pss:"):
@@ -123,23 +131,24 @@ class Watch(threading.Thread):
         return 0
 
 
-def load() -> float:
-    """Return the machine's load over the last minute."""
+def read_load() -> float:
+    """Return the machine's load, the mean over the last minute."""
     return os.getloadavg()[0]
 
 
 def launch(playwright: Playwright) -> Browser:
-    """Return a new Chromium."""
+    """Return a new Chromium, the first of BROWSERS that is installed; StopIteration if none is."""
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []  # root has no sandbox
     executable = next(filter(None, map(shutil.which, BROWSERS)))
     return playwright.chromium.launch(executable_path=executable, args=arguments)
 
 
 def visit_page(playwright: Playwright, address: str) -> list[tuple]:
-    """Return seconds and words on each step of a first visit to page 04, from the click on.
+    """Return a row for each step of a first visit to page 04: seconds from the click on, and the cells of the table.
 
-    The kernel as it is, checked; an edit; a race, by the sanitizer; 04a, solved. Nothing is in any
-    cache, and the kernels are compiled each time.
+    The cells: what the step is, "1.2 (0.9)" (seconds, processor seconds), load, MB, MB loaded so
+    far. The steps: the kernel as it is, checked; an edit; a race, by the sanitizer; 04a, solved.
+    Nothing is in any cache, and the kernels are compiled each time.
     """
     browser, sent, rows = launch(playwright), _Quiet.sent, []
     page = browser.new_page()
@@ -149,14 +158,16 @@ def visit_page(playwright: Playwright, address: str) -> list[tuple]:
     watch.start()
 
     def step(about, work, wait):
-        before, start = watch.processor(), time.monotonic()
+        """Call `work`, then `wait`, which returns when the step is done; append the row."""
+        before, start = watch.read_processor_s(), time.monotonic()
         work()
         wait()
-        seconds, used = time.monotonic() - start, watch.processor() - before
-        figures = (f"{seconds:.1f} ({used:.1f})", f"{load():.1f}", str(watch.take()))
+        seconds, used = time.monotonic() - start, watch.read_processor_s() - before
+        figures = (f"{seconds:.1f} ({used:.1f})", f"{read_load():.1f}", str(watch.take()))
         rows.append((seconds, about, *figures, f"{(_Quiet.sent - sent) / 1e6:.1f}"))
 
     def edit(cell, old, new):
+        """Replace the last `old` in the text of an open cell, without the cell's first line, by `new`."""
         text = cell.locator(".code").evaluate("code => code.textContent").partition("\n")[2]
         assert old in text
         before, _, after = text.rpartition(old)
@@ -164,57 +175,69 @@ def visit_page(playwright: Playwright, address: str) -> list[tuple]:
         page.keyboard.insert_text(f"{before}{new}{after}")
 
     def find(text):
-        cells = page.locator("[data-live]").filter(has_text=text)
-        return cells.first
+        """Return the first cell that can be edited and has a text."""
+        return page.locator("[data-live]").filter(has_text=text).first
 
     def open_cell(cell):
+        """Open the editor of a cell, and wait for it."""
         cell.get_by_role("button", name="Edit and run").click()
         cell.locator(".cm-content").wait_for()
 
     def press(keys):
+        """Return a function that presses keys."""
         return lambda: page.keyboard.press(keys)
 
-    def says(cell, text):
+    def wait_for(cell, text):
+        """Return a function that waits until a cell's status has a text."""
         return lambda: cell.locator(".status").evaluate(SAYS, text)
 
     kernel, exercise = find("%%kernel 04 --name"), find("%%kernel 04 --exercise 04a")
 
-    def first():
+    def open_and_run():
+        """Open the kernel's cell, and run it."""
         open_cell(kernel)
         page.keyboard.press("Control+Enter")
 
-    step("first shapes are right", first, says(kernel, "Right on the first"))
-    step("all 15 shapes of this check", lambda: None, says(kernel, "Passed."))
-    step("a check of the unchanged kernel", press("Control+Enter"), says(kernel, "Passed."))
+    step("first shapes are right", open_and_run, wait_for(kernel, "Right on the first"))
+    step("all 15 shapes of this check", lambda: None, wait_for(kernel, "Passed."))
+    step("a check of the unchanged kernel", press("Control+Enter"), wait_for(kernel, "Passed."))
     edit(kernel, "float sum = 0;", "float sum = 0.0f;")
     step(
         "first shapes after a change of the kernel",
         press("Control+Enter"),
-        says(kernel, "Right on the first"),
+        wait_for(kernel, "Right on the first"),
     )
-    step("all 15 shapes of the second check", lambda: None, says(kernel, "Passed."))
+    step("all 15 shapes of the second check", lambda: None, wait_for(kernel, "Passed."))
     edit(kernel, "__syncthreads();", "")
     step(
-        "a race, reported at two lines", press("Control+Shift+Enter"), says(kernel, "race at line")
+        "a race, reported at two lines",
+        press("Control+Shift+Enter"),
+        wait_for(kernel, "race at line"),
     )
     open_cell(exercise)
     edit(exercise, "tile[SIDE][SIDE]", "tile[SIDE][TILE + 32]")
-    step("a grade of the solved exercise 04a", press("Alt+Enter"), says(exercise, "goal met"))
+    step("a grade of the solved exercise 04a", press("Alt+Enter"), wait_for(exercise, "goal met"))
     watch.ended.set()
     browser.close()
     return rows
 
 
-def row(page: Page, watch: Watch, asked: Exercise, rounds: int) -> list[tuple[float, float]]:
-    """Return (seconds, processor seconds) of Run, of Count and check, and of Grade for start and solution."""
-    best = [(1e9, 1e9)] * 4
+def measure_exercise(
+    page: Page, watch: Watch, asked: Exercise, rounds: int
+) -> list[tuple[float, float]]:
+    """Return (seconds, processor seconds) of Run, of Count and check, and of Grade for start and solution.
+
+    They are the least of `rounds`. What is not right is printed on standard error.
+    """
+    best = [(1e9, 1e9)] * len(METHODS)
     for turn in range(rounds):
         for i, method in enumerate(METHODS):
             text = asked.start if i == 2 else asked.solution
+            # a comment that no other call has: everything is compiled
             request = {"exercise": asked.number, "source": f"{text}\n// {turn}, {i}\n"}
-            before = watch.processor()
+            before = watch.read_processor_s()
             done = page.evaluate(ASKED, [method, request])
-            used = watch.processor() - before
+            used = watch.read_processor_s() - before
             if i != 2 and not done["ok"]:
                 print(
                     f"{asked.number} {method}: not as it should be: {done['messages']}",
@@ -259,12 +282,12 @@ def main() -> None:
         )
         most, rows = 0, []
         for number in options.numbers or offered:
-            rows.append(row(page, watch, offered[number], options.rounds))
+            rows.append(measure_exercise(page, watch, offered[number], options.rounds))
             memory_mb = watch.take()
             most = max(most, memory_mb)
             figures = [
                 *(f"{seconds:.1f} ({used:.1f})" for seconds, used in rows[-1]),
-                f"{load():.1f}",
+                f"{read_load():.1f}",
                 str(memory_mb),
             ]
             print("|", " | ".join([number, *figures]), "|", flush=True)
@@ -282,7 +305,7 @@ def main() -> None:
         ]
         for name, ended, ready in stops:
             print(
-                f"\nStop of {name}: ended after {ended:.2f} s, ready after {ready:.2f} s; load {load():.1f}"
+                f"\nStop of {name}: ended after {ended:.2f} s, ready after {ready:.2f} s; load {read_load():.1f}"
             )
         watch.ended.set()
         browser.close()

@@ -30,7 +30,7 @@ def main(out: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         new = Path(place, "playground")
         _say("the page and its exercises")
-        page(new)
+        write_page(new)
         _say("the engine and the lab, in minutes: Python and a C++ compiler as WebAssembly")
         write_lab(new, _list_rungs())
         write_size(new)
@@ -38,7 +38,7 @@ def main(out: Path) -> None:
         theirs = (new / "engine" / "licences.txt").read_text(encoding="utf-8")
         with open(new / "licences.txt", "a", encoding="utf-8") as file:
             file.write(f"\n{'-' * 80}\n\n{theirs}")
-        service(new)
+        write_service_worker(new)
         written = [out / path.relative_to(new) for path in new.rglob("*") if path.is_file()]
         shutil.copytree(new, out, dirs_exist_ok=True)
     claim_folder(out, site.PLAYGROUND_BUILD, written)
@@ -46,11 +46,12 @@ def main(out: Path) -> None:
 
 
 def _say(step: str) -> None:
+    """Print on standard error what is built now."""
     print(f"building {step}", file=sys.stderr, flush=True)
 
 
-def page(out: Path) -> None:
-    """Write the page, and the exercises that it lists."""
+def write_page(out: Path) -> None:
+    """Write the page into a new folder, and exercises.json: the exercises and the rungs that it offers."""
     out.mkdir(parents=True)
     subprocess.run(["node", HERE / "build.mjs", out.resolve()], check=True)
     listed = {"parts": list_exercises(), "rungs": _list_rungs()}
@@ -69,7 +70,7 @@ def _list_rungs() -> list[str]:
 
 
 def write_size(out: Path) -> None:
-    """Write into the pages how large the engine is: what a first result loads."""
+    """Write into the pages how large the engine is [MB]: what a first result loads, without the folder later/."""
     engine = (path for path in (out / "engine").rglob("*") if path.is_file())
     size = sum(path.stat().st_size for path in engine if path.parent.name != "later")
     for name in ("index.html", "embed.html"):
@@ -77,8 +78,8 @@ def write_size(out: Path) -> None:
         (out / name).write_text(text.replace("MEGABYTES", f"{size / 1e6:.0f}"), encoding="utf-8")
 
 
-def service(out: Path) -> None:
-    """Write the service worker, with all files of the page and their digests."""
+def write_service_worker(out: Path) -> None:
+    """Write service.js, the service worker, which begins with all files of the page and their SHA-256 digests."""
     files = sorted(path for path in out.rglob("*") if path.is_file() and path.name != "service.js")
     digests = {
         path.relative_to(out).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -91,7 +92,11 @@ def service(out: Path) -> None:
 
 
 def list_exercises() -> list[dict]:
-    """Return the parts of the series, each with its exercises: number, title, and the address of its cell."""
+    """Return the parts of the series, each {"name", "about", "exercises"}.
+
+    An exercise is {"number": "04a", "title", "page": "../04_tiling.html#cell-7"}, the address of
+    its cell. Those that the playground does not offer are left out.
+    """
     offered = {number for number, asked in exercises().items() if not find_reason(asked)}
     parts: dict[str, dict] = {}
     for notebook in _read_notebooks():
@@ -111,6 +116,7 @@ def list_exercises() -> list[dict]:
 
 
 def _find_part(notebook: execute.Notebook) -> tuple[str, str]:
+    """Return the name of a notebook's part and a sentence on it (or ""); ("", "") for the parts 3 and 4."""
     if notebook.folder == execute.PRACTICE:
         return html.PRACTICE[0], "Patterns that stand on their own."
     number = int(notebook.number)

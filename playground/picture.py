@@ -57,7 +57,10 @@ def main() -> None:
 
 
 def write(page: Page, name: str, description: str = "") -> None:
-    """Write a picture of the cell and the one below it, with few colors; a PNG file has the description."""
+    """Write a picture of the cell and its verdict below, with few colors, into docs/images/.
+
+    The ending of `name` chooses PNG, whose file has the description, or WebP.
+    """
     boxes = [
         page.locator(f"#{page.locator('[data-name=P1a]').get_attribute(key)}").bounding_box()
         for key in ("id", "data-verdict")

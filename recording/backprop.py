@@ -26,12 +26,19 @@ IDENTITY = (1, 0, 0, 0, 1, 0)  # the map with which `Lenet86.sample` leaves an i
 
 
 def count_windows(stage: Stage) -> int:
-    """Return the windows per thread of the forward kernel, the same number for all strips of a row."""
+    """Return how many pooling windows of a row a thread of the forward kernel computes.
+
+    They are about STRIP outputs of the convolution; all threads of a row have as many, or the last
+    one fewer.
+    """
     return tiles(stage.Wp, tiles(stage.Wp, max(1, STRIP // stage.window)))
 
 
 def count_bands(stage: Stage) -> int:
-    """Return into how many parts an image's rows of windows are split; each has its own sum of weight gradients."""
+    """Return into how many bands of rows of windows an image is split, each with its own sum of weight gradients.
+
+    A band has about TERMS windows.
+    """
     return tiles(stage.Hp, max(1, TERMS // stage.Wp))
 
 
@@ -46,6 +53,7 @@ class Lenet86(Model):
     classes = LENET86.classes
 
     def __init__(self, batch: int, seed: int = 1, sizes: Lenet86Sizes = LENET86):
+        """Compile the kernels, and allocate the arrays of both passes."""
         super().__init__(sizes.shapes)
         self.sizes, self.batch = sizes, batch
         self.kernels = [
@@ -179,11 +187,11 @@ class Lenet86(Model):
             order = memory.copy_in(np.arange(self.batch, dtype=np.int32))
             x = memory.new((self.batch, *size))
             for start in range(0, len(images), self.batch):
-                part = np.ascontiguousarray(images[start : start + self.batch], np.float32)
-                hostcuda.driver.memcpy_htod(x, part)
-                self.sample(x, order, maps, len(part), *size)
-                self.forward(len(part))
-                scores.append(memory.copy_out(self.scores, (len(part), self.sizes.classes)))
+                chunk = np.ascontiguousarray(images[start : start + self.batch], np.float32)
+                hostcuda.driver.memcpy_htod(x, chunk)
+                self.sample(x, order, maps, len(chunk), *size)
+                self.forward(len(chunk))
+                scores.append(memory.copy_out(self.scores, (len(chunk), self.sizes.classes)))
         return np.concatenate(scores)
 
 

@@ -13,7 +13,11 @@ std::vector<torch::Tensor> backward(torch::Tensor dy, torch::Tensor y);
 
 
 def build(gradients: str, name: str):
-    """Compile the kernels, the last of them `gradients` as text, and return relu(x + b) as a function of tensors."""
+    """Compile the kernels; return relu(x + b) as a function of x [B, M, H, W] and b [M], tensors on the GPU.
+
+    `gradients` is the CUDA C++ of the kernel of the gradients; `name` is the extension's, under
+    which PyTorch keeps what it compiled.
+    """
     extension = load_inline(
         name,
         cpp_sources=DECLARATIONS,
@@ -30,12 +34,14 @@ def build(gradients: str, name: str):
 
         @staticmethod
         def forward(ctx, x, b):
+            """Return y = relu(x + b), and keep it in `ctx` for the gradients."""
             y = extension.forward(x, b)
             ctx.save_for_backward(y)
             return y
 
         @staticmethod
         def backward(ctx, dy):
+            """Return the gradients of x and of b, from that of y."""
             (y,) = ctx.saved_tensors
             return tuple(extension.backward(dy.contiguous(), y))
 

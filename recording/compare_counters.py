@@ -80,9 +80,10 @@ def count_on_gpu(counted_jobs: Sequence[jobs.Job]) -> pd.DataFrame:
 
 
 def count_on_cpu(counted_jobs: Sequence[jobs.Job]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Count on the CPU engine; return a table as `count_on_gpu` does, and `Profile.sites`.
+    """Count on the CPU engine; return a row per launch, KEYS and counters, and the engine's `Profile.sites`.
 
-    LabError if that fails.
+    The counters are those of `count_on_gpu`, except for the *_needed. Raises LabError if the
+    program fails.
     """
     with jobs.write_program(counted_jobs) as (command, find_owners):
         counted = watch(command, "cpu", nvcc=False)
@@ -96,8 +97,8 @@ def count_on_cpu(counted_jobs: Sequence[jobs.Job]) -> tuple[pd.DataFrame, pd.Dat
 def _label_rows(owners: list[jobs.Job], rows: pd.DataFrame) -> pd.DataFrame:
     """Return a row per launch: the KEYS of its job and kernel, and its counters, renamed.
 
-    `rows` has them under ncu's names, as the engine's `Profile.table` has, too: COUNTED maps
-    "global_sectors" to one.
+    `rows` has the counters of each launch under ncu's names, also those that the engine counted.
+    COUNTED maps the new names, such as "global_sectors", to ncu's.
     """
     table = pd.DataFrame([(job.program, job.shape, job.source) for job in owners], columns=KEYS[:3])
     return table.assign(
@@ -113,7 +114,7 @@ def record_counters(wanted_jobs: Iterable[jobs.Job]) -> None:
     path = EXACT / f"{device().slug}.csv"
     if path.is_file():
         table = store.read(path)
-        current_keys = {(job.program, job.shape, job.source) for job in jobs.every()}
+        current_keys = {(job.program, job.shape, job.source) for job in jobs.list_all_jobs()}
         recorded_keys = pd.MultiIndex.from_frame(table[KEYS[:3]])
         if not recorded_keys.isin(current_keys).all():
             merge_rows(
@@ -128,7 +129,7 @@ def record_counters(wanted_jobs: Iterable[jobs.Job]) -> None:
     start = time.perf_counter()
     jobs.compile_all(wanted_jobs)
     print(f"{len(wanted_jobs)} jobs compiled, {time.perf_counter() - start:.0f} s", flush=True)
-    # `jobs.every` has them side by side
+    # `groupby` joins neighbors only: `jobs.list_all_jobs` has the jobs of a group side by side
     for group, members in groupby(wanted_jobs, lambda job: job.group):
         table = count_on_gpu(list(members))
         # replaces those of the program and shape, of any source
@@ -147,35 +148,36 @@ def memory_instructions(variant: Variant, layer: Layer) -> pd.DataFrame:
 
 
 def record_instructions() -> Path:
-    """Record the loads and stores of all kernels in nvcc's machine code, with the keys of their jobs; return a file."""
-    of_variants, solved = (
-        [*jobs.list_ladder_jobs(), jobs.make_network_job()],
-        jobs.list_practice_jobs(),
-    )
+    """Record the loads and stores of all kernels in nvcc's machine code, with the keys of their jobs.
+
+    Returns the file INSTRUCTIONS, which is written anew.
+    """
+    ladder_jobs = [*jobs.list_ladder_jobs(), jobs.make_network_job()]
+    practice_jobs = jobs.list_practice_jobs()
     with ThreadPoolExecutor() as pool:
         tables = list(
-            pool.map(lambda job: memory_instructions(job.variant, job.layer), of_variants)
+            pool.map(lambda job: memory_instructions(job.variant, job.layer), ladder_jobs)
         )
-    for job in solved:
-        # as for the engine: names stay
+    for job in practice_jobs:
+        # compiled as the engine compiles it, so that the kernels have the same names
         arguments = cell_arguments(exercise(job.exercise).solution, "attempt")
         text = arguments["source"]
         if not arguments["no_extern_c"]:
             text = f'extern "C" {{\n{text}}}'
         tables.append(machine_code.disassemble(text, "attempt.cu", NVCC_OPTIONS, ARCH))
-    parts = [
+    tables = [
         table.assign(program=job.program, shape=job.shape, source=job.source)
-        for job, table in zip((*of_variants, *solved), tables, strict=True)
+        for job, table in zip((*ladder_jobs, *practice_jobs), tables, strict=True)
     ]
     textbook = machine_code.disassemble(jobs.TEXTBOOK.read_text(), jobs.TEXTBOOK.name, arch=ARCH)
     sources = {job.shape: job.source for job in jobs.list_textbook_jobs()}
-    parts.append(
+    tables.append(
         textbook.assign(
             program="textbook", shape=textbook["kernel"], source=textbook["kernel"].map(sources)
         )
     )
     table = store.remove_numbers(
-        pd.concat(parts, ignore_index=True).assign(compiler=f"{nvcc.nvcc_version()}, {ARCH}")
+        pd.concat(tables, ignore_index=True).assign(compiler=f"{nvcc.nvcc_version()}, {ARCH}")
     )
     rest = ["line", "instruction", "space", "op", "bytes", "predicated", "count"]
     return manifest.write(
@@ -240,6 +242,7 @@ class Code:
     """
 
     def __init__(self, sites: pd.DataFrame, instructions: pd.DataFrame):
+        """Keep the rows of shared memory, and in `known` the keys of all kernels that have instructions."""
         self.sites = sites[sites["space"] == "shared"]
         self.code = instructions[instructions["space"] == "shared"]
         self.known = set(instructions[KEYS].itertuples(index=False, name=None))
@@ -305,9 +308,8 @@ class Code:
             expected = sum(times for _, times in executed)
             expected += sum(line["requests"] for line in lines if line["as_written"])
             fits = abs(row.ncu - expected) <= PREDICTED * expected
-        elif (
-            unit == "wavefronts"
-        ):  # at least those of a broadcast, at most those of the accesses one by one
+        elif unit == "wavefronts":
+            # at least those of a broadcast, at most those of the accesses one by one
             expected = sum(LEAST[size] * times for size, times in executed)
             expected += sum(line["wavefronts"] for line in lines if line["as_written"])
             one_each = expected - sum((LEAST[size] - 1) * times for size, times in executed)
@@ -506,7 +508,7 @@ def compare_counters(
     --instructions only data/counters/exact/ or data/counters/instructions/ is written.
     """
     groups = {name if name == "practice" else choose_rungs([name])[0].label for name in rungs or ()}
-    several = [job for job in jobs.every() if not rungs or job.group in groups]
+    several = [job for job in jobs.list_all_jobs() if not rungs or job.group in groups]
     if missing:
         record_counters(several)
     if instructions:

@@ -67,9 +67,11 @@ def check_bugs(engine: str) -> pd.DataFrame:
 
 
 def check_kernels(engine: str) -> pd.DataFrame:
-    """Return one row for all kernels of the lab; its column sources has the digests of those that ran.
+    """Return a table of one row for all kernels of the lab: kernel (LAB), found, false_alarm, sources.
 
-    Raises LabError if a program fails without a finding.
+    There are no planted bugs, so "found" is False; "false_alarm" says whether a tool found
+    something. "sources" has the digests of the kernels that ran, joined by blanks. Raises LabError
+    if a program fails without a finding.
     """
 
     def has_finding(checked_jobs: Sequence[jobs.Job]) -> bool:
@@ -82,11 +84,11 @@ def check_kernels(engine: str) -> pd.DataFrame:
             )
         return not checked.clean
 
-    every, parts = jobs.every(), PARTS if engine == "gpu" else 1
-    with ThreadPoolExecutor(parts) as pool:
-        shares = [every[part::parts] for part in range(parts)]
-        alarms = list(tqdm(pool.map(has_finding, shares), LAB, parts, leave=False))
-    sources = " ".join(sorted({job.source for job in every}))
+    all_jobs, programs = jobs.list_all_jobs(), PARTS if engine == "gpu" else 1
+    with ThreadPoolExecutor(programs) as pool:
+        shares = [all_jobs[first::programs] for first in range(programs)]
+        alarms = list(tqdm(pool.map(has_finding, shares), LAB, programs, leave=False))
+    sources = " ".join(sorted({job.source for job in all_jobs}))
     return pd.DataFrame(
         [{"kernel": LAB, "found": False, "false_alarm": any(alarms), "sources": sources}]
     )
@@ -121,14 +123,16 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
 
 
 def _summarize(table: pd.DataFrame) -> str:
-    """Return the cells of a summary's row, from a table that is indexed by kernel."""
+    """Return the cells of a summary's row, "68 of 70 | 0 | clean", from a table that is indexed by kernel."""
     corpus = table.loc[[bug.kernel for bug in load_bugs()]]
     lab = "not recorded"
     if LAB in table.index:
         # the digests that `check_kernels` joins
         recorded_sources = set(table.loc[LAB, "sources"].split())
         later = dict.fromkeys(
-            job.program.split(",")[0] for job in jobs.every() if job.source not in recorded_sources
+            job.program.split(",")[0]
+            for job in jobs.list_all_jobs()
+            if job.source not in recorded_sources
         )
         lab = "findings" if table.loc[LAB, "false_alarm"] else "clean"
         lab += f"; changed after the run: {', '.join(later)}" if later else ""

@@ -70,12 +70,10 @@ def list_unrolled(rung: Rung) -> list[jobs.Job]:
 def run_ncu(
     command: Sequence[str], metrics: Iterable[str], options: Sequence[str] = ()
 ) -> list[dict]:
-    """Return a dict per launch of a program: kernel, and ncu's counters by their metric names.
+    """Run a program under ncu; return a dict per launch: kernel, and ncu's counters by their metric names.
 
-    `options` are more options of ncu.
-
-    ncu repeats each kernel, empties the caches and leaves the clocks alone. Raises LabError if it
-    cannot profile.
+    ncu repeats each kernel, empties the caches and leaves the clocks alone. `options` are more
+    options of ncu. Raises LabError if it cannot profile.
     """
     with temporary.folder() as folder:
         log = folder / "ncu.csv"

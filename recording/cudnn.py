@@ -41,6 +41,7 @@ def measure_case(torch, layer: Layer, x: np.ndarray, k: np.ndarray, mode: str, l
     flush, flushed_bytes = make_l2_flush(torch)
 
     def run():
+        """Return y, a tensor on the GPU."""
         return torch.nn.functional.conv2d(*on_gpu)
 
     y = run()  # the autotuner chooses

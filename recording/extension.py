@@ -22,7 +22,11 @@ SHAPE = LENET86[0].M, LENET86[0].Ho, LENET86[0].Wo  # what layer 1 of lenet86 ha
 
 
 def list_operations(torch) -> dict:
-    """Return relu(x + b) in several ways, as functions of x and b: PyTorch's, compiled, and ours with two gradients."""
+    """Return relu(x + b) in several ways, by name, as functions of x and b.
+
+    They are PyTorch's operations, these compiled by torch.compile, and our kernels with two ways to
+    compute the gradient of b. x is a tensor [B, M, H, W], b [M]. Raises LabError if there is no ninja.
+    """
     from torch.utils.cpp_extension import is_ninja_available
 
     from recording.bias_relu import build  # it imports PyTorch
@@ -31,6 +35,7 @@ def list_operations(torch) -> dict:
         raise LabError("PyTorch builds extensions with ninja: pip install ninja")
 
     def eager(x, b):
+        """Compute it from PyTorch's own operations."""
         return torch.relu(x + b.view(1, -1, 1, 1))
 
     exercise = by_name("17a")
@@ -44,12 +49,12 @@ def list_operations(torch) -> dict:
 
 def check(torch, operations: dict, x, b, dy) -> None:
     """Compare results and gradients of all operations with those of PyTorch in float64; CheckFailed if one is wrong."""
-    inputs = [t.double().requires_grad_() for t in (x, b)]
+    inputs = [tensor.double().requires_grad_() for tensor in (x, b)]
     exact = torch.relu(inputs[0] + inputs[1].view(1, -1, 1, 1))
     exact.backward(dy.double())
     size = dy.abs().double().sum(dim=(0, 2, 3))  # of what a sum of db adds up
     for name, run in operations.items():
-        ours = [t.clone().requires_grad_() for t in (x, b)]
+        ours = [tensor.clone().requires_grad_() for tensor in (x, b)]
         y = run(*ours)
         y.backward(dy)
         for what, got, expected, bound in (
@@ -62,12 +67,16 @@ def check(torch, operations: dict, x, b, dy) -> None:
 
 
 def measure_operations(torch, batch: int) -> list[dict]:
-    """Check and measure the operations in turns: kernel, x (images), ms, series ("forward" or both)."""
+    """Check and measure the operations in turns; return two rows for each: kernel, x (images), ms, series.
+
+    The series is "forward" or "forward and gradient"; x is `batch`. Raises CheckFailed if an
+    operation is wrong.
+    """
     operations, shape = list_operations(torch), (batch, *SHAPE)
     x, b, dy = (torch.randn(size, device="cuda") for size in (shape, SHAPE[0], shape))
     check(torch, operations, x[:100], b, dy[:100])
     flush, _ = make_l2_flush(torch)
-    needed = [t.clone().requires_grad_() for t in (x, b)]
+    needed = [tensor.clone().requires_grad_() for tensor in (x, b)]
     times = {}
     for repeat in range(REPEAT + 3):  # three to warm up
         for name, run in operations.items():
@@ -92,10 +101,12 @@ def measure_timers(torch, batch: int) -> list[dict]:
     side, (flush, _) = torch.cuda.Stream(), make_l2_flush(torch)
 
     def run_beside() -> None:
+        """Launch on a stream that is not the one of the events."""
         with torch.cuda.stream(side):
             run(x, b)
 
     def time_host(wait: bool) -> float:
+        """Return the time of a launch on the host's clock [ms], up to the end of the kernel if `wait`."""
         torch.cuda.synchronize()
         start = time.perf_counter()
         run(x, b)

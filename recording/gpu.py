@@ -12,7 +12,8 @@ WAIT_CYCLES = 2_000_000  # about a millisecond: longer than the host takes to la
 def require_gpu(rule: str) -> Device:
     """Return the device in use.
 
-    Raises LabError if it is no GPU: `rule`, "streams are recorded on a GPU", and why.
+    Raises LabError if it is no GPU. The message begins with `rule`, such as "streams are recorded
+    on a GPU".
     """
     here = devices.device()
     if here.engine != "gpu":
@@ -83,6 +84,7 @@ def make_l2_flush(torch) -> tuple[Callable[[], object], int]:
     written, wait = torch.empty(size, dtype=torch.uint8, device="cuda"), make_wait(torch)
 
     def flush():
+        """Wait, then write; the host does not wait for either."""
         wait()
         written.zero_()
 

@@ -113,12 +113,12 @@ def list_ladder_jobs() -> list[Job]:
     jobs_by_code: dict[tuple, Job] = {}  # (rung's number, layer, digest of the source) -> first job
     for rung in LADDER:
         portable = [
-            one
-            for one in (*variants(rung.number), *solutions(rung.number))
-            if not one.architecture_specific
+            candidate
+            for candidate in (*variants(rung.number), *solutions(rung.number))
+            if not candidate.architecture_specific
         ]
         for layer in LENET86:
-            for job in (make_job(one, layer) for one in portable):
+            for job in (make_job(candidate, layer) for candidate in portable):
                 jobs_by_code.setdefault((rung.number, layer, job.source), job)
     return list(jobs_by_code.values())
 
@@ -135,9 +135,11 @@ def list_textbook_jobs() -> list[Job]:
     """Return a job per kernel of textbook.cu. Its source is its function and all templates."""
     # Functions, with their comments, are apart by an empty line before a line that is neither
     # indented nor a brace.
-    parts = re.split(r"\n\n(?=[^ }])", TEXTBOOK.read_text())
+    functions = re.split(r"\n\n(?=[^ }])", TEXTBOOK.read_text())
     sources = {
-        name: "".join(part for part in parts if part.startswith("template") or f" {name}(" in part)
+        name: "".join(
+            text for text in functions if text.startswith("template") or f" {name}(" in text
+        )
         for name in GEOMETRY
     }
     return [Job("textbook", "textbook", name, digest(source)) for name, source in sources.items()]
@@ -168,16 +170,16 @@ def _run_textbook(name: str) -> None:
 
 def list_practice_jobs() -> list[Job]:
     """Return jobs for the solutions of the practice pages' exercises, on the shapes whose counts are their goals."""
-    solved = [one for one in exercises().values() if one.page.startswith("P")]
     return [
         Job(
             "practice",
-            f"{one.page.replace('_', ' ')}, {one.file.name}",
-            _find_counted_case(one).name,
-            digest(one.solution),
-            exercise=one.number,
+            f"{task.page.replace('_', ' ')}, {task.file.name}",
+            _find_counted_case(task).name,
+            digest(task.solution),
+            exercise=task.number,
         )
-        for one in solved
+        for task in exercises().values()
+        if task.page.startswith("P")
     ]
 
 
@@ -197,7 +199,7 @@ def _run_solution(number: str) -> int:
     return len(launches)
 
 
-def every() -> list[Job]:
+def list_all_jobs() -> list[Job]:
     """Return jobs for all kernels of the lab, and for those of textbook.cu."""
     return [*list_ladder_jobs(), make_network_job(), *list_practice_jobs(), *list_textbook_jobs()]
 
@@ -245,9 +247,8 @@ def _run_jobs(folder: Path) -> None:
     hostcuda.ensure_context()
     jobs = pickle.loads((folder / "jobs").read_bytes())
     compile_all(jobs)
-    with open(
-        folder / "ran", "w", buffering=1
-    ) as log:  # line by line, so that those of a job that ends it are there
+    # written line by line: if a job ends the process, the lines of those before it are there
+    with open(folder / "ran", "w", buffering=1) as log:
         for job in jobs:
             log.write(json.dumps(job.run()) + "\n")
 

@@ -216,6 +216,6 @@ def record_training(
     of `labkit.Lenet28`, or the pattern of a contention; `rows` have the columns of the kind, for
     "kernel" {"batch": 1, "kernel": "fp_c1", "us": 3.1}.
     """
-    part = {"kind": kind, "dataset": dataset, "experiment": experiment}
-    table = stamp(pd.DataFrame([{**part, **row} for row in rows]), devices.device().software)
+    common = {"kind": kind, "dataset": dataset, "experiment": experiment}
+    table = stamp(pd.DataFrame([{**common, **row} for row in rows]), devices.device().software)
     return record_table(table, "training", folder, KEY, digits=6)

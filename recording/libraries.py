@@ -45,13 +45,13 @@ CUTLASS_PIXELS = (128, 256)
 
 @dataclass
 class Contestant:
-    """One entry of the comparison: `run(i)` computes input i, `result(i)` returns the first images of y."""
+    """One entry of the comparison: `run(i)` computes input i, `result(i)` returns the first images of its y."""
 
-    label: str
-    layout: str
+    label: str  # "cuDNN FP32"
+    layout: str  # "NCHW" or "NHWC"
     run: Callable[[int], object]
     result: Callable[[int], np.ndarray]
-    half: bool
+    half: bool  # whether the inputs and the mask are of half precision
     allowed: Callable[[np.ndarray], np.ndarray]  # maps sum |x| |k| to the largest error
     how: str = ""  # the choices that the fastest was taken from
 
@@ -63,18 +63,17 @@ def _label(name: str, mode: str) -> str:
 
 @dataclass
 class Given:
-    """A layer, the inputs and the mask in host memory.
+    """What every contestant computes: a layer, with inputs and a mask in host memory."""
 
-    `spent`: seconds of the whole run by `SECONDS`' names. `sizes`: label -> the sizes that it takes
-    instead of a search.
-    """
-
-    torch: object
+    torch: object  # PyTorch's module
     layer: Layer
-    inputs: list[np.ndarray]
+    inputs: list[np.ndarray]  # several x, which are computed in turns
     k: np.ndarray
+    # seconds spent so far on choices, by the names of SECONDS; the layers of a run share it
     spent: Counter = field(default_factory=Counter)
+    # a contestant's label -> the sizes that it takes instead of a search
     sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    # (dtype, layout) -> the inputs and the mask as GPU tensors
     _copies: dict = field(default_factory=dict)
 
     def copy_to_gpu(self, mode: str, layout: str) -> tuple:
@@ -107,6 +106,7 @@ class Given:
         inputs, k = self.copy_to_gpu(mode, layout)
 
         def conv(i):
+            """Return the output of input i; the option of TF32 is set in each call, as others change it."""
             self.torch.backends.cudnn.allow_tf32 = mode == "tf32"
             return function(inputs[i], k)
 
@@ -126,6 +126,7 @@ class Given:
         """
 
         def result(i):
+            """Return the first images of the output of input i, or of the last run, as float32 on the host."""
             return (run(i) if y is None else y)[:CHECKED_IMAGES].float().cpu().numpy()
 
         return Contestant(
@@ -150,9 +151,10 @@ class Given:
     ) -> Contestant:
         """Return a contestant that calls `conv(i, tile)` with the fastest tile; `how` has {} for each of its numbers.
 
-        `conv` writes the convolution of input i into `y`. A tile is a value of each of the `axes`. The
-        search begins with their first values, and takes the fastest of one axis after the other until
-        none changes. Tiles that fail are left out; if all do: LabError, with why.
+        `conv` writes the convolution of input i into `y`. A tile is a tuple: a value of each of the
+        `axes`. The search begins with their first values, and takes the fastest of one axis after the
+        other until none changes, or the seconds that SECONDS has for `name` are over. If the label is in
+        `sizes`, that tile is taken. Tiles that fail are left out; if all do, it raises LabError, with why.
         """
         label = _label(name, mode)
         if label in self.sizes:
@@ -162,7 +164,9 @@ class Given:
         limit = SECONDS.get(name.lower(), math.inf) - self.spent[name.lower()]
 
         def measure(tile):
+            """Return the tile's time [ms], the least of three; infinite if it fails or no time is left for it."""
             nonlocal first_error
+            # the very first tile is measured in any case: one is needed
             if tile not in times and (not times or time.perf_counter() - began < limit):
                 try:
                     conv(0, tile)
@@ -178,8 +182,8 @@ class Given:
         while best != before:
             before = best
             for place, axis in enumerate(axes):
-                line = [(*best[:place], value, *best[place + 1 :]) for value in axis]
-                best = min((best, *line), key=measure)
+                along_axis = [(*best[:place], value, *best[place + 1 :]) for value in axis]
+                best = min((best, *along_axis), key=measure)
         if name.lower() in SECONDS:
             self.spent[name.lower()] += time.perf_counter() - began
         if times[best] == math.inf:
@@ -202,7 +206,10 @@ def list_cudnn(given: Given) -> Iterator[Contestant]:
 
 
 def list_compiled(given: Given) -> Iterator[Contestant]:
-    """Yield PyTorch's compiler, which chooses among cuDNN and Triton kernels of its own."""
+    """Yield PyTorch's compiler, which chooses among cuDNN and Triton kernels of its own, in the modes COMPILED.
+
+    The modes that are left when its seconds are over are not yielded.
+    """
     torch = given.torch
     torch._dynamo.reset()
     options = {
@@ -222,7 +229,10 @@ def list_compiled(given: Given) -> Iterator[Contestant]:
 
 
 def _name_longest_kernel(torch, run: Callable[[], object]) -> str:
-    """Return the name of the kernel that takes the most time of a run, by PyTorch's profiler."""
+    """Return the name of the kernel that takes the most time of a run, by PyTorch's profiler.
+
+    It goes into a cell of a CSV: it has no commas, and at most 80 letters.
+    """
     cuda = torch.profiler.ProfilerActivity.CUDA
     with torch.profiler.profile(activities=[cuda]) as profile:
         run()
@@ -232,7 +242,7 @@ def _name_longest_kernel(torch, run: Callable[[], object]) -> str:
 
 
 def _size_product(given: Given) -> tuple[int, int]:
-    """Return the implicit product's rows, all output pixels, and its columns: the maps, as a power of 2 from 16 on."""
+    """Return the implicit product's rows, all output pixels, and columns: the maps, padded to 16 or a power of 2."""
     layer = given.layer
     return len(given.inputs[0]) * layer.Ho * layer.Wo, max(16, 1 << (layer.M - 1).bit_length())
 
@@ -247,8 +257,9 @@ def list_triton(given: Given) -> Iterator[Contestant]:
     for mode, precision in PRECISIONS.items():
         (inputs, k), y = given.copy_to_gpu(mode, "NCHW"), given.make_output(mode, "NCHW")
 
-        # defaults bind what changes with the mode
+        # The defaults bind what changes with the mode: the function is called later.
         def conv(i, tile, inputs=inputs, k=k, y=y, precision=precision):
+            """Write the convolution of input i into y, with a tile of TILES' sizes."""
             size, terms, warps, stages = tile
             kernel[(-(-pixels // size),)](
                 inputs[i],
@@ -280,14 +291,12 @@ def list_cutile(given: Given) -> Iterator[Contestant]:
     """
     launch = importlib.import_module("cuda.tile").launch
     kernel = importlib.import_module("recording.implicit_gemm_cutile").convolution
-    layer, (inputs, k), y = (
-        given.layer,
-        given.copy_to_gpu("fp16", "NCHW"),
-        given.make_output("fp16", "NCHW"),
-    )
-    (pixels, maps), sizes = _size_product(given), (layer.C, layer.H, layer.W, layer.M, layer.K)
+    layer, (pixels, maps) = given.layer, _size_product(given)
+    (inputs, k), y = given.copy_to_gpu("fp16", "NCHW"), given.make_output("fp16", "NCHW")
+    sizes = layer.C, layer.H, layer.W, layer.M, layer.K
 
     def conv(i, tile):
+        """Write the convolution of input i into y, with a tile of (pixels, terms)."""
         flat = (tensor.reshape(-1) for tensor in (inputs[i], k, y))
         launch(
             given.torch.cuda.current_stream(),
@@ -355,7 +364,9 @@ def list_cutlass(given: Given) -> Iterator[Contestant]:
                 for tensor in (*xs, k)
             ]
 
+        # The defaults bind what changes with the mode: the function is called later.
         def conv(i, tile, mode=mode, number=number, inputs=inputs, y=y):
+            """Write the convolution of input i into y, with a tile of (channels, pixels)."""
             channels, pixels = tile
             *xs, k = inputs[channels]
             sizes = [B, channels, layer.H, layer.W, layer.M, layer.K]

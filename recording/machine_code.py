@@ -27,8 +27,8 @@ def disassemble(
 ) -> pd.DataFrame:
     """List the loads, stores and atomics in the machine code of a source.
 
-    EngineError if there is no nvcc or no nvdisasm, or nvcc refuses the source; the message has
-    nvcc's message.
+    Raises EngineError if there is no nvcc or no nvdisasm, or nvcc refuses the source; the message
+    has nvcc's message.
 
     Parameters
     ----------
@@ -39,6 +39,7 @@ def disassemble(
     options : sequence of str
         nvcc's options.
     arch : str
+        The architecture, such as "sm_90".
 
     Returns
     -------
@@ -55,7 +56,10 @@ def disassemble(
 
 
 def _run_nvdisasm(cubin: Path) -> str:
-    """Return a compiled file's instructions, with the source lines of each; EngineError without nvdisasm."""
+    """Return a compiled file's instructions, with the source lines of each, as nvdisasm prints them.
+
+    Raises EngineError if there is no nvdisasm, or it cannot read the file.
+    """
     nvdisasm = nsight.find("nvdisasm")
     if nvdisasm is None:
         raise EngineError(
@@ -79,7 +83,8 @@ def read_accesses(text: str, name: str) -> list[tuple]:
     for row in text.splitlines():
         if section := _KERNEL.match(row):
             kernel, line = section[1], 0
-        # '//## File "a.cu", line 3': from the innermost function to the kernel
+        # '//## File "a.cu", line 3', several in a row for an inlined instruction, from the innermost
+        # function to the kernel: the first one in this file counts, until an instruction follows
         elif place := _PLACE.search(row):
             line, begun = (0 if begun else line), False
             if PurePath(place[1]).name == name:
@@ -97,7 +102,7 @@ def read_accesses(text: str, name: str) -> list[tuple]:
 
 
 def _count_bytes(word: str) -> int:
-    """Return the bytes per lane that an instruction moves: 16 for LDG.E.128, 8 for REDG.E.ADD.F64.RN."""
+    """Return the bytes per lane that an instruction moves: 16 for LDG.E.128, 8 for REDG.E.ADD.F64.RN, 4 for LDS."""
     # LDSM.16.M88.4 loads 4 8x8 matrices of 16-bit elements: 4 bytes per lane each
     if word.startswith("LDSM"):
         return 4 * int(word[-1]) if word[-2:-1] == "." else 4

@@ -87,7 +87,7 @@ def count_fused(batch: int = 10_000) -> pd.DataFrame:
 
     Raises LabError if ncu cannot profile, or counted other launches.
     """
-    # `launch_fused`
+    # the program's main part calls `launch_fused`
     rows = run_ncu([sys.executable, "-m", "recording.network", str(batch)], COUNTERS)
     launches = [row for row in rows if row["kernel"] == "network"]
     cases = [*itertools.product(list_steps(), PRECISIONS)]
@@ -178,6 +178,7 @@ def split_batch(
         own_batches[0].x[...] = own_images
 
     def run() -> np.ndarray:
+        """Run all devices' batches side by side, and return their probabilities one after the other."""
         running = [
             thread.submit(batch.run) for thread, (batch,) in zip(threads, batches, strict=True)
         ]
@@ -188,6 +189,7 @@ def split_batch(
             threads.append(stack.enter_context(ThreadPoolExecutor(1)))
             batches.append([])
             own_stack = ExitStack()
+            # closed in the device's thread, where the context is current, before the thread ends
             stack.callback(
                 lambda thread=threads[-1], own_stack=own_stack: thread.submit(
                     own_stack.close
@@ -218,12 +220,10 @@ def bench_devices(
         cases = []
         with ExitStack() as stack:
             for count in counts:
-                run, latest = (
-                    stack.enter_context(
-                        split_batch(range(count), array, images.weights, dtype, source, white)
-                    ),
-                    {},
+                run = stack.enter_context(
+                    split_batch(range(count), array, images.weights, dtype, source, white)
                 )
+                latest = {}  # "y": the probabilities of the last run
                 cases.append(
                     Entry(
                         f"fused on {count} GPU{'s' * (count > 1)}",

@@ -23,7 +23,10 @@ Repeat = Annotated[int | None, Option(help="Timed runs of each.")]
 
 
 def choose_rungs(names: list[str] | None) -> list[Rung]:
-    """Return the rungs with these names or numbers; the whole ladder if there are none."""
+    """Return the rungs with these names or numbers ("tuning", "7"); the whole ladder if there are none.
+
+    Raises LabError if a name is of no rung.
+    """
     return (
         [rung(int(name) if name.isdigit() else name) for name in names] if names else list(LADDER)
     )

@@ -8,7 +8,10 @@ from labkit.notebooks import execute
 
 
 def _find_minutes(path: Path) -> int:
-    """Return how long a page takes: the most that its row of the README says; a practice page without one, 30."""
+    """Return how many minutes a page takes: the most that its row of the README says; a practice page without one, 30.
+
+    Raises KeyError if another page has no row.
+    """
     practice = path.parent.name == execute.PRACTICE
     name = f"{execute.PRACTICE}/{path.stem}" if practice else path.stem
     minutes = execute.read_minutes()

@@ -70,12 +70,17 @@ def read_excerpt(path: Path) -> list[str]:
 
 def draw_ladders(results: Recorded, path: Path | None = None) -> None:
     """Draw `labkit.draw.ladder` for every layer, without steps, with the library below."""
-    every = overview.list_rows(results)
-    every = every[~every["label"].str.contains(",")]
-    title = "The ladder: what each rung saves or loses, down to the reference time"
-    # without a rung: cuDNN's best times
-    own, best = (every[every["rung"].notna()], every[every["rung"].isna()])
-    ladder(own, device=results.device, date=results.date, library=best, title=title, path=path)
+    rows = overview.list_rows(results)
+    rows = rows[~rows["label"].str.contains(",")]  # a step's label: "11 matrix product, warpgroups"
+    is_library = rows["rung"].isna()  # cuDNN's best times
+    ladder(
+        rows[~is_library],
+        device=results.device,
+        date=results.date,
+        library=rows[is_library],
+        title="The ladder: what each rung saves or loses, down to the reference time",
+        path=path,
+    )
 
 
 @figure
@@ -156,11 +161,8 @@ def _draw_engines(page: Page, card: tuple[float, ...]) -> None:
 
 def _draw_times(page: Page, rows: pd.DataFrame, top: float, results: Recorded) -> str:
     """Draw a bar per row of `overview.list_rows` from `top` on, on a logarithmic scale; return them in words."""
-    labels, times_ms, is_library = (
-        rows["label"].tolist(),
-        rows["op_ms"].tolist(),
-        rows["rung"].isna(),
-    )  # cuDNN
+    labels, times_ms = rows["label"].tolist(), rows["op_ms"].tolist()
+    is_library = rows["rung"].isna()  # cuDNN
     best = rows[(rows["dtype"] == "float32") & ~is_library]["op_ms"].idxmin()
     largest = int(rows["batch"].max())
     page.text(20, top - 14, "What each step takes", weight="bold", size=10.5)
@@ -175,6 +177,7 @@ def _draw_times(page: Page, rows: pd.DataFrame, top: float, results: Recorded) -
     decades = range(math.floor(math.log10(min(times_ms))), math.ceil(math.log10(max(times_ms))) + 1)
 
     def find_x(time_ms: float) -> float:
+        """Return a time's place on the scale."""
         return left + (page.width - left - 150) * (math.log10(time_ms) - decades[0]) / (
             decades[-1] - decades[0]
         )

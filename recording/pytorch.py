@@ -40,7 +40,10 @@ ERROR = 1e-4  # the largest difference between two probabilities
 
 
 def list_cases(torch, compiled: bool, images: Images) -> Iterator[Entry]:
-    """Yield PyTorch's cases in three modes, `compiled` by torch.compile, too; cuDNN's autotuner chooses at first."""
+    """Yield PyTorch's cases in three modes and each form of the images; cuDNN's autotuner chooses at their first call.
+
+    If `compiled`, those of COMPILED are also compiled by torch.compile.
+    """
     torch.backends.cudnn.benchmark = True
     # `source`: height and width of images of bytes, None for float32. `white`: the byte that stands
     # for 1.
@@ -92,12 +95,15 @@ class _PyTorchForward:
         last = {}  # "y": the results of the last pass
 
         def run():
+            """Compute the images on the device."""
             last["y"] = self.call(forward, self.x)
 
         def run_from_host():
+            """Copy the images to the device, compute them, and copy the results back."""
             last["y"] = self.call(forward, self.pinned.to("cuda", non_blocking=True)).cpu()
 
         def read_results(some):
+            """Return the results of the images with these numbers, as float32 on the host."""
             return last["y"].float().cpu().numpy()[some]
 
         yield self.make_entry("", DEVICE, run, read_results, last.clear)
@@ -151,10 +157,10 @@ class _PyTorchForward:
         def run_chunks():
             """Compute all images in chunks that take turns on the streams, and wait."""
             for first, stream in zip(range(0, B, CHUNK), itertools.cycle(streams), strict=False):
-                part = slice(first, first + CHUNK)
+                chunk = slice(first, first + CHUNK)
                 with torch.cuda.stream(stream):
-                    chunk = self.pinned[part].to("cuda", non_blocking=True)
-                    out[part].copy_(self.call(forward, chunk), non_blocking=True)
+                    x = self.pinned[chunk].to("cuda", non_blocking=True)
+                    out[chunk].copy_(self.call(forward, x), non_blocking=True)
             torch.cuda.synchronize()
 
         yield self.make_entry(
@@ -187,7 +193,7 @@ def build_forward(torch, weights: dict, mode: str, source: tuple[int, int] | Non
     for 1, or None.
     """
     dtype = torch.float16 if mode == "fp16" else torch.float32
-    # the faster one of each
+    # the layout that is faster in this mode
     order = torch.channels_last if mode == "fp16" else torch.contiguous_format
     parts = build_parts(
         torch,
@@ -200,6 +206,7 @@ def build_forward(torch, weights: dict, mode: str, source: tuple[int, int] | Non
     ).values()
 
     def place(x):
+        """Return floats on the GPU in the mode's type and layout."""
         return x.to(dtype, memory_format=order)
 
     def forward(x):
@@ -231,6 +238,7 @@ def run_forward(
     spent_ms, x, begin = {}, torch.from_numpy(images), time.perf_counter()
 
     def run(part: Callable) -> None:
+        """Replace x by what a part makes of it."""
         nonlocal x
         x = part(x)
 

@@ -72,7 +72,7 @@ CARD_COLUMNS = (
 
 
 def page(name: str) -> Path:
-    """Return the file that has the markers `name`: the README, unless they are in another page."""
+    """Return the file that has the markers `name`, such as "ladder": the README, unless _PAGES has another page."""
     return ROOT / _PAGES.get(name, "README.md")
 
 
@@ -96,18 +96,20 @@ def replace_marked(name: str, text: str, path: Path | None = None) -> bool:
 
 def format_ladder(results: Recorded) -> str:
     """Return the table of the ladder in Markdown; the best of each column in FP32 and in FP16 is bold."""
-    # texts, by ``shown``; and the numbers
-    table, every = (overview.format_cells(results), overview.list_rows(results))
-    # it rounds the factors, so it is not the best in FP32
-    fastest = every[~every["label"].str.contains("TF32")]
+    table = overview.format_cells(results)  # of texts, indexed by the column `shown` of `rows`
+    rows = overview.list_rows(results)
+    # TF32 rounds the factors: it does not compete with FP32
+    fastest = rows[~rows["label"].str.contains("TF32")]
     fastest = fastest.loc[fastest.groupby(["layer", "dtype"])["op_ms"].idxmin()]
     best = set(zip(fastest["shown"], fastest["layer"], strict=True))
     lines = [f"| | {' | '.join(table.columns)} |", "|---|" + "---:|" * len(table.columns)]
-    for label, line in table.iterrows():
-        texts = [f"**{cell}**" if (label, layer) in best else cell for layer, cell in line.items()]
-        lines.append(f"| {label} | {' | '.join(texts)} |")
-    last = overview.format_layer_times(results)  # texts, of a few kernels, below the op times
-    lines += [f"| *layer time* {label} | {' | '.join(line)} |" for label, line in last.iterrows()]
+    for label, row in table.iterrows():
+        cells = [f"**{cell}**" if (label, layer) in best else cell for layer, cell in row.items()]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    layer_times = overview.format_layer_times(results)  # texts, of a few kernels
+    lines += [
+        f"| *layer time* {label} | {' | '.join(row)} |" for label, row in layer_times.iterrows()
+    ]
     return "\n".join(
         [
             *(f"- {note}" for note in overview.list_notes(results)),
@@ -119,7 +121,7 @@ def format_ladder(results: Recorded) -> str:
 
 
 def format_summary(results: Recorded) -> str:
-    """Return the README's few rows of the ladder in Markdown, with what they are."""
+    """Return the README's table in Markdown, the few rows SUMMARY of the ladder, below a sentence on the times."""
     table = overview.format_cells(results).loc[[*SUMMARY]]
     lines = [f"| | {' | '.join(table.columns)} |", "|---|" + "---:|" * len(table.columns)]
     lines += [
@@ -182,7 +184,10 @@ def readme(name: Annotated[str, Argument(help="As in <!-- NAME:begin -->.")]) ->
 
 
 def list_gpus() -> Iterator[Device]:
-    """Yield each card as a device: an H200 with the card's name, and with what decides over launches there."""
+    """Yield each card of CARDS as a device: an H200 with the card's name, and what decides if a kernel can be launched.
+
+    These are the compute capability, the multiprocessors and the shared memory of a block.
+    """
     for capability, (cards, kilobytes) in CARDS.items():
         for name, multiprocessors in cards.items():
             yield dataclasses.replace(
@@ -196,13 +201,17 @@ def list_gpus() -> Iterator[Device]:
 
 
 def _list_scopes(number: int, **options: str) -> list[Scope]:
-    """Return a rung's sizes on each layer. Raises LabError if the assumed device cannot run it."""
+    """Return the scope of a rung's variant on each layer: the sizes of its launch.
+
+    `options` are those of `variant`, such as step="warpgroups". Raises LabError if the assumed
+    device cannot run it.
+    """
     kernel = variant(number, **options)
     return [kernel.on(layer).scope for layer in LAYERS]
 
 
 def _describe_support(run: Callable[[], object]) -> str:
-    """Return "yes", or "no" and what the refusal says to use instead.
+    """Return "yes", or "no: use 07 tuning", with what the refusal says to use instead.
 
     `run` raises LabError if the page does not run on the assumed device.
     """

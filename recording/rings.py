@@ -25,7 +25,11 @@ COLUMNS, REPEAT = 1 << 20, 15  # a row of 4 MB: together more than L2 holds
 
 
 def compile_kernels(stages: tuple[int, ...] = STAGES) -> dict[tuple[str, int], object]:
-    """Return the kernels as functions of PyCUDA: by their name, and the number of tiles that they keep."""
+    """Return the kernels as functions of PyCUDA: by their name, and the number of tiles that they keep.
+
+    Such as ("ring", 4) for each number of `stages`. Raises LabError if the solution of P10a has no
+    number of stages to replace.
+    """
     solution = by_name("P10a").solution
     if solution.count("STAGES = 4;") != 1:
         raise LabError(
@@ -54,7 +58,7 @@ def measure_rings(kernels: dict, rows: int, columns: int) -> list[dict]:
     """
     numbers = np.random.default_rng(10).integers(-1000, 1000, (rows, columns), np.int32)
     expected = numbers.sum(axis=1, dtype=np.int64).astype(np.int32)
-    times = {kept: [] for kept in kernels}
+    times = {key: [] for key in kernels}
     with Buffers() as memory:
         x, total = memory.copy_in(numbers), memory.new(rows, np.int32)
 
@@ -69,8 +73,8 @@ def measure_rings(kernels: dict, rows: int, columns: int) -> list[dict]:
             if not np.array_equal(memory.copy_out(total, (rows,), np.int32), expected):
                 raise CheckFailed(f"{name}, {tiles} tiles: the sums of the rows are wrong")
         for _ in range(REPEAT):
-            for kept, kernel in kernels.items():
-                times[kept].append(time_run(lambda kernel=kernel: run(kernel)))
+            for key, kernel in kernels.items():
+                times[key].append(time_run(lambda kernel=kernel: run(kernel)))
     return [
         {
             "experiment": "ring",

@@ -44,7 +44,10 @@ GROUPS: dict[str, tuple[str, str, Callable[[str], bool]]] = {
 
 
 def _launch_nothing() -> Callable:
-    """Return a function (i, stream) that launches a kernel without instructions, with a block per multiprocessor."""
+    """Return a function that launches a kernel without instructions, with a block per multiprocessor.
+
+    Its arguments are those of a contestant's `run`: i, the input, which it does not need, and a stream.
+    """
     module = hostcuda.compiler.SourceModule("__global__ void nothing(int) {}")
     kernel, (blocks, _) = module.get_function("nothing"), devices.read_launch_limits()
     return lambda i, stream=None: kernel(
@@ -57,13 +60,15 @@ def _record_graph(
 ) -> Callable[[], float]:
     """Return a function that replays a graph of PASSES calls of `run` and returns the time of one [ms].
 
-    `run` is a contestant's, of the ladder if there is a `stream` of hostcuda. `stack` closes the graph.
+    `run` is that of a contestant. `stream` is a stream of hostcuda for kernels of the ladder, which
+    take one; a false value for others, whose graph PyTorch records. `stack` closes the graph.
     """
     if stream:
         graph = Graph(lambda: [run(0, stream) for _ in range(PASSES)], stream)
         stack.enter_context(closing(graph))
 
         def replay():
+            """Launch the graph; return the time of one of its passes [ms]."""
             flush()  # keeps the device busy until the graph is in the queue
             return time_run(graph.launch, stream) / PASSES
 
@@ -78,19 +83,24 @@ def _record_graph(
 def measure_batch(given: Given, repeat: int, libraries: bool) -> pd.DataFrame:
     """Return a row per contestant and way, "call" or "graph": median, quartiles, least and largest time [ms].
 
-    Raises LabError if a kernel of the ladder is wrong before or after timing.
+    The contestants are the ladder's kernels, an empty kernel and, if `libraries`, cuDNN; each is
+    timed `repeat` times. Raises LabError if a kernel of the ladder is wrong before or after timing.
     """
     torch, layer = given.torch, given.layer
     flush, _ = make_l2_flush(torch)
     with ExitStack() as stack:
         own = list(versus.list_own(stack, layer, given.inputs, given.k))
-        last = {kernel.half: kernel for kernel in own}.values()
-        several = [*own, *(replace(kernel, label=kernel.label + AGAIN) for kernel in last)]
-        several += list_cudnn(given) if libraries else []
-        several = versus._select_correct(several, given, "before")
+        # the last one in half and in float takes part twice: the two times tell how well times repeat
+        repeated = {kernel.half: kernel for kernel in own}.values()
+        contestants = [*own, *(replace(kernel, label=kernel.label + AGAIN) for kernel in repeated)]
+        contestants += list_cudnn(given) if libraries else []
+        contestants = versus.select_correct(contestants, given, "before")
         runs = {(NOTHING, "NCHW"): _launch_nothing()}
-        runs |= {(one.label, one.layout): one.run for one in several}
-        # one for all graphs: the default stream, on which the calls are, waits for each that there is
+        runs |= {
+            (contestant.label, contestant.layout): contestant.run for contestant in contestants
+        }
+        # One stream for all graphs: the default stream, on which the calls are, waits for every
+        # stream that there is.
         ways, stream = {}, hostcuda.driver.Stream()
         for (label, layout), run in runs.items():
             call = functools.partial(time_torch, torch, functools.partial(run, 0), flush)
@@ -100,11 +110,12 @@ def measure_batch(given: Given, repeat: int, libraries: bool) -> pd.DataFrame:
                 stack, torch, flush, is_own and stream, run
             )
         times, rng = np.empty((len(ways), repeat)), np.random.default_rng(0)
+        # passes below 0 warm up: the time of pass 0 replaces theirs
         for pass_number in range(-versus.WARM_UP, repeat):
             for n in rng.permutation(len(ways)):
                 times[n, max(pass_number, 0)] = list(ways.values())[n]()
-        passed = versus._select_correct(several, given, "after")
-    right = {(NOTHING, "NCHW"), *((one.label, one.layout) for one in passed)}
+        passed = versus.select_correct(contestants, given, "after")
+    correct = {(NOTHING, "NCHW"), *((contestant.label, contestant.layout) for contestant in passed)}
     columns = {
         "network": layer.network,
         "layer": int(layer.name[-1]),
@@ -121,13 +132,16 @@ def measure_batch(given: Given, repeat: int, libraries: bool) -> pd.DataFrame:
                 "repeat": repeat,
             }
             for (label, layout, way), ms in zip(ways, times, strict=True)
-            if (label, layout) in right
+            if (label, layout) in correct
         ]
     )
 
 
-def _write(medians: pd.Series, *keys: tuple) -> str:
-    """Return the medians with these keys, calls and graphs, in microseconds: "9.6 · 5.4"; the least of several."""
+def _format_medians(medians: pd.Series, *keys: tuple) -> str:
+    """Return the median of calls and that of graphs in microseconds, "9.6 · 5.4": for each the least of these keys.
+
+    `medians` [ms] is indexed by a key (network, layer, batch, label, layout) and the way.
+    """
     return " · ".join(
         format_digits(1e3 * min(medians[(*key, way)] for key in keys)) for way in WAYS
     )
@@ -154,11 +168,13 @@ def to_markdown(table: pd.DataFrame) -> str:
     medians = table.set_index(keys)["median_ms"].sort_index()
 
     def list_keys(layer, label, batch=BATCH):
-        where = (layer.network, int(layer.name[-1]), batch, label)
-        layouts = medians.loc[where].index.get_level_values("layout").unique()
-        return [(*where, layout) for layout in layouts]
+        """Return a contestant's keys (network, layer, batch, label, layout), one per layout."""
+        key = (layer.network, int(layer.name[-1]), batch, label)
+        layouts = medians.loc[key].index.get_level_values("layout").unique()
+        return [(*key, layout) for layout in layouts]
 
     def write_bound(layer, dtype, products):
+        """Return a cell of a row *bound*, for a call and for a pass of a graph."""
         work = layer.bytes(blocks, dtype), layer.flops(blocks)
         reference_ms = 1e3 * gpu.reference_s(*work, dtype, products)
         nothing = list_keys(layer, NOTHING)[0]
@@ -183,14 +199,14 @@ def to_markdown(table: pd.DataFrame) -> str:
         "",
         *heading,
     ]
-    for title, (dtype, products, wanted) in GROUPS.items():
+    for title, (dtype, products, is_in_group) in GROUPS.items():
         bounds = (write_bound(layer, dtype, products) for layer in layers)
         lines.append(f"| *bound in {title}* | {' | '.join(bounds)} |")
         for label in labels:
-            if wanted(label) and AGAIN not in label:
-                cells = (_write(medians, *list_keys(layer, label)) for layer in layers)
+            if is_in_group(label) and AGAIN not in label:
+                cells = (_format_medians(medians, *list_keys(layer, label)) for layer in layers)
                 lines.append(f"| {label} | {' | '.join(cells)} |")
-    nothing = (_write(medians, *list_keys(layer, NOTHING)) for layer in layers)
+    nothing = (_format_medians(medians, *list_keys(layer, NOTHING)) for layer in layers)
     lines += [
         f"| {NOTHING} | {' | '.join(nothing)} |",
         "",

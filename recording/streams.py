@@ -53,7 +53,11 @@ SHOWN = [
 def make_case(
     chunk: int | tuple[int, ...], streams: int, pinned: bool = True, order: str = "depth"
 ) -> dict:
-    """Return a configuration of a pipeline, as `bench_cases` takes it."""
+    """Return a configuration of a pipeline as a dict, as `bench_cases` takes it.
+
+    `chunk`: images per chunk, or the sizes of all chunks. `pinned`: from page-locked memory.
+    `order`: "depth" or "breadth".
+    """
     return {"chunk": chunk, "streams": streams, "pinned": pinned, "order": order}
 
 
@@ -74,7 +78,7 @@ FULL = [
 
 
 def measure_configurations(variant: Variant, layer: Layer) -> pd.DataFrame:
-    """Measure all configurations of one layer, at the largest batch and below."""
+    """Measure all configurations of one layer: FULL at the largest batch, chunks of SMALL below; return their rows."""
     tables = [bench_cases(variant, layer, BATCH, FULL)]
     for batch, chunks in SMALL.items():
         cases = [make_case(chunk, streams) for chunk in chunks for streams in (1, 2)] + [
@@ -122,10 +126,10 @@ def select_ladder_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 def measure_timelines(variant: Variant, layer: Layer) -> pd.DataFrame:
     """Return when each step ran, in ten chunks: on one stream, on two, and on three from ordinary memory."""
-    parts = []
+    tables = []
     for pinned, counts in ((True, (1, 2)), (False, (3,))):
         host = host_arrays(layer, BATCH, variant.io_dtype, pinned)  # x and y in host memory
-        host[0].fill(1)
+        host[0].fill(1)  # what is computed does not matter here
         k = np.ones(layer.k_shape, np.float32)
         for streams in counts:
             with Pipeline(
@@ -142,8 +146,8 @@ def measure_timelines(variant: Variant, layer: Layer) -> pd.DataFrame:
                     "order": "depth",
                     "chunk_images": BATCH // 10,
                 }
-                parts.append(pipeline.timeline.assign(**columns))
-    return pd.concat(parts, ignore_index=True)
+                tables.append(pipeline.timeline.assign(**columns))
+    return pd.concat(tables, ignore_index=True)
 
 
 def streams(
@@ -156,9 +160,10 @@ def streams(
     begin = time.perf_counter()
     require_gpu("streams are recorded on a GPU")
     kernel, compared = variant(KERNEL), [variant(name) for name in COMPARED]
-    jobs.compile_all(jobs.make_job(one, layer) for one in (kernel, *compared) for layer in LAYERS)
-    for one in (kernel, *compared):
-        check(one, LAYERS)
+    everything = (kernel, *compared)
+    jobs.compile_all(jobs.make_job(each, layer) for each in everything for layer in LAYERS)
+    for each in everything:
+        check(each, LAYERS)
     for layer in LAYERS:
         swept = (
             bench_cases(kernel, layer, BATCH, FEW)

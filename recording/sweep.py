@@ -64,7 +64,7 @@ def vary_blocks(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     for rows, maps in pairs.head(CANDIDATES)[["rows", "maps"]].astype(int).itertuples(index=False):
         columns = layer.Wo * tiles(layer.Ho, rows)
         # two warps wide, at least
-        dividing = {tiles(columns, parts) for parts in range(1, columns // 64 + 1)}
+        dividing = {tiles(columns, blocks) for blocks in range(1, columns // 64 + 1)}
         for x in sorted({*WIDTHS, *(x for x in dividing if x <= max(WIDTHS))}):
             for y in (1, 2, 3, 4):
                 if x * y <= MOST_THREADS and y <= tiles(layer.M, maps):
@@ -73,7 +73,7 @@ def vary_blocks(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
 
 
 def vary_channels(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
-    """Return the fastest variant of all points so far with other numbers of channels at a time."""
+    """Return the fastest of all points so far, with several numbers of channels at a time."""
     best = sweeps.best(swept, layer)
     return [
         variant(RUNG, **{**best.options, "channels": count})
@@ -89,7 +89,7 @@ def select_finalists(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
 
 
 def vary_unrolling(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
-    """Return the fastest variant so far with other numbers of rows and of unrolled columns of the mask."""
+    """Return the fastest of all points so far, with several numbers of rows and of unrolled columns of the mask."""
     best = sweeps.best(swept, layer)
     return [
         variant(RUNG, **{**best.options, "rows": rows, "unroll": count})
@@ -138,16 +138,15 @@ def sweep(
 
     On the device that the default sizes are from, they are written, too.
     """
-    # no points yet: an empty table
-    start, tables = (time.perf_counter(), [pd.DataFrame(columns=["layer", "op_ms"])])
+    start = time.perf_counter()
+    tables = [pd.DataFrame(columns=["layer", "op_ms"])]  # empty: the first part has no points yet
     for name, layer in product(PARTS, LAYERS):
         swept = pd.concat(tables[1:] or tables, ignore_index=True)
-        points = PARTS[name](layer, swept[(swept["layer"] == layer.name) & swept["op_ms"].notna()])[
-            ::every
-        ]
+        swept = swept[(swept["layer"] == layer.name) & swept["op_ms"].notna()]
+        points = PARTS[name](layer, swept)[::every]
         images = FINALISTS_BATCH if name == "finalists" else None  # None: what suits the engine
-        # reason: why a point cannot run
         tables.append(table := measure.sweep(points, layer, images, repeat=repeat))
+        # reason: why a point cannot run
         print(
             f"{name}, {layer.name}: {len(table)} points, {(table['reason'] != '').sum()} cannot run; "
             f"{time.perf_counter() - start:.1f} s so far",

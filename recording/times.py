@@ -82,7 +82,7 @@ def measure_kernels(
     keep: bool,
     repeat: int | None = None,
 ) -> list[pd.DataFrame]:
-    """Measure kernels; return a table as `bench` does per layer and batch, and write it to data/ at once if `keep`.
+    """Measure kernels; return a table of `bench` per layer and batch, and write it to data/ at once if `keep`.
 
     Those of `own` are measured with each batch, twice: `op_again_ms` is the second time. Those of
     `compared` are measured with the largest batch. `repeat` is the number of timed runs.
@@ -92,13 +92,13 @@ def measure_kernels(
         launchable = [kernel for kernel in compared if can_launch(kernel, layer)]
         for batch in batches:
             start = time.perf_counter()
-            several = [*own, *own, *(launchable if batch == max(batches) else ())]
+            kernels = [*own, *own, *(launchable if batch == max(batches) else ())]
             layer_time_tables = bench_all(own, layer, batch, repeat=1) if own else ()
             layer_ms = {
                 row.label: row.layer_ms for table in layer_time_tables for row in table.itertuples()
             }
             for table in (
-                bench_all(several, layer, batch, repeat=repeat, layer_time=False) if several else ()
+                bench_all(kernels, layer, batch, repeat=repeat, layer_time=False) if kernels else ()
             ):
                 # those of `own`, the second time
                 again = table[table.duplicated("label")].set_index("label")["op_ms"]
@@ -160,12 +160,12 @@ def times(
     measured = [(layer, 2) for layer in layers]
     shapes = {**dict.fromkeys(others, measured), **dict.fromkeys(own, (*TEST_SHAPES, *measured))}
     jobs.compile_all(
-        jobs.make_job(kernel, layer) for kernel, several in shapes.items() for layer, _ in several
+        jobs.make_job(kernel, layer) for kernel, pairs in shapes.items() for layer, _ in pairs
     )
     print(f"{len(shapes)} kernels compiled, {time.perf_counter() - start:.0f} s", flush=True)
     # All of `own` have the same shapes, and all of `others`.
     own, others = (
-        check_kernels(several, shapes[several[0]]) if several else [] for several in (own, others)
+        check_kernels(kernels, shapes[kernels[0]]) if kernels else [] for kernels in (own, others)
     )
     print(f"checked, {time.perf_counter() - start:.0f} s", flush=True)
     if not check_only:

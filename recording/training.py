@@ -61,6 +61,7 @@ def training(
     print(train, test, sep="\n")
 
     def print_done(what: str) -> None:
+        """Print what is done now, after the seconds so far."""
         print(f"{time.perf_counter() - begin:6.1f} s  {what}", flush=True)
 
     record_training("graph", "shuffle", measure_graphs("shuffle", train), name, out)
@@ -70,9 +71,8 @@ def training(
     precompile(list(EXPERIMENTS), [Sizes(), *random_sizes(SEED)])
     print_done("compiled")
     for experiment, about in EXPERIMENTS.items():
-        with Lenet28(
-            experiment, 3 if about.batches else 1
-        ) as model:  # images per step: some take one only
+        images_per_step = 3 if about.batches else 1  # some take one only
+        with Lenet28(experiment, images_per_step) as model:
             check(model, seed=SEED)
     print_done("checked")
     record_training("launch", "update", [{"us": measure_launch_us()}], folder=out)
@@ -137,9 +137,8 @@ def measure_contention_us(
                 )
             )
         sums = buffers.copy_out(x, (addresses,))
-    if not (
-        sums == share * times
-    ).all():  # exact in float32 up to 2**24, and then a sum of ones stops growing
+    # exact in float32: a sum of ones stops growing only at 2**24
+    if not (sums == share * times).all():
         raise LabError(
             f"{pattern}: the sums are {sums.min():g} to {sums.max():g}; each has to be {share * times}"
         )
@@ -200,18 +199,16 @@ def measure_graphs(
             model.load(train.images, train.labels)
             model.stream = hostcuda.driver.Stream()
 
-            # this round's values, also when the graph is recorded
+            # The defaults bind this round's values.
             def issue(model=model, count=recorded or 1):
+                """Issue the launches of one step, or of as many as the graph has."""
                 for first in range(count):
                     model.issue(1, first)  # a step with image number `first`
 
             issue()  # compiled before the clock starts
             graph = Graph(issue, model.stream) if recorded else None
-            launch, calls, seconds = (
-                (graph.launch if graph else issue),
-                steps // (recorded or 1),
-                [],
-            )
+            launch, calls = graph.launch if graph else issue, steps // (recorded or 1)
+            seconds = []
             for _ in range(runs):
                 begin = time.perf_counter()
                 for _ in range(calls):

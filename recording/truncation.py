@@ -27,13 +27,16 @@ Step = list[tuple[int, int, int]]  # the terms of a product: channel, row and co
 
 
 def truncate(values: np.ndarray, largest: np.ndarray, bits: int) -> np.ndarray:
-    """Truncate to `bits` bits below the highest one of `largest`."""
+    """Return the values without what is below `bits` bits, counted from the highest bit of `largest`.
+
+    `largest` broadcasts to `values`: truncate(5.75, 4.0, 3) is 5.0, as 4.0 has the highest bit 4.
+    """
     unit = np.ldexp(1.0, np.frexp(largest)[1] - bits)
     return np.trunc(values / unit) * unit
 
 
 def add_truncated(total: np.ndarray, terms: np.ndarray) -> np.ndarray:
-    """Add 16 products [..., 16] to the sum so far as tensor cores do."""
+    """Return the sum so far, `total` [...], plus 16 products, `terms` [..., 16], added as tensor cores add them."""
     largest = np.maximum(np.abs(terms).max(axis=-1), np.abs(total))
     added = truncate(terms, largest[..., None], ALIGNED).sum(axis=-1)
     added += truncate(total, largest, ALIGNED)
@@ -59,14 +62,17 @@ def list_by_row(channels: int) -> list[Step]:
 
 
 def order_products(steps: list[Step], small_first: bool) -> Iterator[tuple[Step, tuple[int, int]]]:
-    """Yield (step, product): of each step the small ones and the large one; or first all small ones."""
+    """Yield (step, product) in the order in which a kernel adds: of each step the small products, then the large one.
+
+    With `small_first`, the small products of all steps come first. A product is one of SMALL and LARGE.
+    """
     passes = (SMALL, LARGE) if small_first else (SMALL + LARGE,)
     for products in passes:
         yield from itertools.product(steps, products)
 
 
 def _split(values: np.ndarray, scale: float) -> np.ndarray:
-    """Return values times a power of two as the sum of two halves, [2, ...]."""
+    """Return two halves, [2, ...] in float64, whose sum is about the values times `scale`, a power of two."""
     return fused._split((values * scale).astype(np.float32), 2).astype(np.float64)
 
 
@@ -77,8 +83,13 @@ def convolve(
     list_steps: Callable[[int], list[Step]],
     small_first: bool,
 ) -> np.ndarray:
-    """Return the convolution of x [B,C,H,W] and k [M,C,7,7] with truncated sums; `scales` are those of x and k."""
+    """Return the convolution of x [B,C,H,W] and k [M,C,7,7] with truncated sums, [B,M,H-6,W-6].
+
+    `scales` are the factors of x and of k before they are split into halves. `list_steps` maps the
+    channels to the steps in which a kernel adds; `small_first` is as for `order_products`.
+    """
     height, width = x.shape[2] - k.shape[2] + 1, x.shape[3] - k.shape[3] + 1
+    # padded, as the kernels' windows of 8 x 8 are: a row and a column of zeros after the mask's 7
     halves, masks = (
         np.pad(_split(array, scale), [(0, 0)] * 3 + [(0, 1)] * 2)
         for array, scale in zip((x, k), scales, strict=True)
@@ -97,10 +108,11 @@ def convolve(
 def connect(
     features: np.ndarray, weights: np.ndarray, scales: tuple[float, float], warps: int, apart: bool
 ) -> np.ndarray:
-    """Return features [B,1296] times weights [1296,32]: each of `warps` adds every so manieth step of 16 terms.
+    """Return features [B,1296] times weights [1296,32] with truncated sums, [B,32].
 
-    With `apart` a warp adds the small products to a sum of their own. The sums of the warps are
-    added exactly.
+    The terms are added in steps of 16, which `warps` warps take in turns. With `apart` a warp adds
+    the small products to a sum of their own. The sums of the warps are added exactly. `scales` are
+    the factors of the features and of the weights before they are split into halves.
     """
     steps = features.shape[1] // 16
     x = _split(features.reshape(-1, steps, 16), scales[0])
@@ -109,9 +121,9 @@ def connect(
     for warp in range(warps):
         sums = np.zeros((2, *result.shape))  # of the large products, and of the small ones
         for step, (of_x, of_w) in itertools.product(range(warp, steps, warps), SMALL + LARGE):
-            where = int(apart and (of_x, of_w) in SMALL)
+            which_sum = int(apart and (of_x, of_w) in SMALL)
             terms = x[of_x][:, step, None, :] * w[of_w][step].T
-            sums[where] = add_truncated(sums[where], terms)
+            sums[which_sum] = add_truncated(sums[which_sum], terms)
         result += sums.sum(axis=0)
     return result / np.prod(scales)
 
@@ -130,20 +142,24 @@ NAMES = ("conv1", "conv2", "fc1")
 
 
 class Emulation:
-    """The forward pass of the digits of which the network is least certain, among the first `candidates`."""
+    """The forward pass of the digits of which the network is least certain: `images` of the first `candidates`.
+
+    The attribute `expected` has the probabilities in float64.
+    """
 
     def __init__(self, images: int, candidates: int = CANDIDATES):
+        """Choose the digits whose largest probability is the least."""
         self._weights = load_weights("digits")
         self._exact = {name: array.astype(np.float64) for name, array in self._weights.items()}
         self._scales = Scales.from_weights(self._weights)
         digits = dataset("digits", size=86).images[:candidates]
-        probabilities = [forward_numpy(part, self._weights) for part in np.array_split(digits, 8)]
-        least = np.argsort(np.concatenate(probabilities).max(axis=1))[:images]
-        self._x = digits[least].astype(np.float64)
+        probabilities = [forward_numpy(chunk, self._weights) for chunk in np.array_split(digits, 8)]
+        least_certain = np.argsort(np.concatenate(probabilities).max(axis=1))[:images]
+        self._x = digits[least_certain].astype(np.float64)
         self.expected = self.forward()
 
     def forward(self, conv1=None, conv2=None, fc1=None) -> np.ndarray:
-        """Return the probabilities, with the parts in float64 whose arguments are not given."""
+        """Return the probabilities; a part whose arguments (as in PARTS) are not given is computed in float64."""
         x, scales = self._x, self._scales
         for i, (name, ways) in enumerate((("conv1", conv1), ("conv2", conv2))):
             factors = (scales.pixels, *scales.maps)[i], scales.weights[i]

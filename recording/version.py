@@ -25,7 +25,7 @@ PLACES = {
 
 
 def find_versions(root: Path = ROOT) -> dict[str, set[str]]:
-    """Return the versions that each file of `PLACES` has."""
+    """Return the versions that each file of `PLACES` has: {"CITATION.cff": {"2.0.0"}, …}, one in each if all agree."""
     return {
         name: set(re.findall(pattern, (root / name).read_text("utf-8"), re.MULTILINE))
         for name, pattern in PLACES.items()

@@ -80,10 +80,11 @@ def _list_libraries(given: Given, names: Sequence[str]) -> Iterator[Contestant]:
 
 @functools.cache  # the same reason is printed once, not with each layer and batch
 def _print_left_out(name: str, reason: str) -> None:
+    """Print why a library or a contestant is left out, at the first call with this reason."""
     print(f"{name} is left out: {reason}", flush=True)
 
 
-def _select_correct(contestants: list[Contestant], given: Given, when: str) -> list[Contestant]:
+def select_correct(contestants: list[Contestant], given: Given, when: str) -> list[Contestant]:
     """Run the contestants on both inputs; return those whose results are right, and print why others are left out.
 
     `when` is a word of the message, "before" or "after". Raises LabError if a kernel of the ladder
@@ -103,9 +104,8 @@ def _select_correct(contestants: list[Contestant], given: Given, when: str) -> l
                     raise LabError(f"{description}: wrong {when} the timed runs")
             passed.append(contestant)
         except Exception as error:
-            if contestant.label[
-                0
-            ].isdigit():  # one of the ladder's, "10 speed of light": then nothing is recorded
+            is_own = contestant.label[0].isdigit()  # "10 speed of light": then nothing is recorded
+            if is_own:
                 raise
             _print_left_out(contestant.label, f"{type(error).__name__}: {str(error).strip()[:400]}")
     return passed
@@ -121,10 +121,10 @@ def measure_all(given: Given, repeat: int, libraries: Sequence[str]) -> pd.DataF
     flush, _ = make_l2_flush(torch)
     with ExitStack() as stack:
         own = list(list_own(stack, layer, given.inputs, given.k))
-        last = {kernel.half: kernel for kernel in own}.values()
+        last = {kernel.half: kernel for kernel in own}.values()  # the last in half and in float
         repeated = [replace(kernel, label=kernel.label + AGAIN) for kernel in last]
         contestants = [*own, *repeated, *_list_libraries(given, libraries)]
-        contestants = _select_correct(contestants, given, "before")
+        contestants = select_correct(contestants, given, "before")
         times, rng = np.empty((len(contestants), repeat)), np.random.default_rng(0)
         for pass_number in range(-WARM_UP, repeat):
             for n in rng.permutation(len(contestants)):
@@ -134,7 +134,7 @@ def measure_all(given: Given, repeat: int, libraries: Sequence[str]) -> pd.DataF
                     functools.partial(contestants[n].run, pass_number % INPUTS),
                     flush,
                 )
-        passed = _select_correct(contestants, given, "after")
+        passed = select_correct(contestants, given, "after")
     columns = {
         "network": layer.network,
         "layer": int(layer.name[-1]),
@@ -157,7 +157,7 @@ def measure_all(given: Given, repeat: int, libraries: Sequence[str]) -> pd.DataF
 
 
 def find_noise(table: pd.DataFrame) -> float:
-    """Return the largest relative difference between two medians of the same kernel; 0 without one that came twice."""
+    """Return the largest relative difference between two medians of a kernel that took part twice; 0 if none did."""
     again = table["label"].str.endswith(AGAIN)
     keys = ["label", "network", "layer", "batch"]
     names = table["label"].str.removesuffix(AGAIN)

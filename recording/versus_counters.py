@@ -34,7 +34,10 @@ OPTIONS = ("--profile-from-start", "off", "--nvtx", "--print-nvtx-rename", "kern
 
 
 def read_sizes(layer: Layer) -> dict[str, tuple[int, ...]]:
-    """Return label -> the sizes that `recording.versus` found fastest on this device, for BATCH images of the layer."""
+    """Return {label: sizes}, {"Triton TF32": (256, 32, 4, 1)}, as `recording.versus` found them fastest on this device.
+
+    They are those for BATCH images of the layer. Contestants that have no sizes to search are left out.
+    """
     table = recorded(devices.device().name).versus(layer, BATCH)
     rows = table[table["how"].str.contains("searched", na=False)]
     # "256 pixels, 32 terms, 4 warps, 1 stages, the fastest of 20 searched"; CUTLASS's 32 maps are no choice
@@ -47,7 +50,7 @@ def read_sizes(layer: Layer) -> dict[str, tuple[int, ...]]:
 
 
 def launch_all(layer: Layer) -> None:
-    """Launch each contestant on the layer twice; the second time is for Nsight Compute."""
+    """Launch each contestant on the layer twice; Nsight Compute counts the second time alone."""
     torch, rng = require_torch(), np.random.default_rng(7)
     hostcuda.ensure_context()
     inputs = [rng.random(layer.x_shape(BATCH), dtype=np.float32)]

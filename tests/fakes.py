@@ -59,6 +59,7 @@ class FakeVariant:
         self.plans = 0
 
     def on(self, layer):
+        """Return the kernel on a layer; LabError if it refuses the layer."""
         if self.refuses(layer):
             raise LabError(f"no room for {layer.name}")
         return FakeKernel(self, layer)
@@ -108,6 +109,7 @@ class FakePlan:
         self.inputs = tuple(np.asarray(array, self.variant.io_dtype) for array in (x, k))
 
     def run(self, stream=None, mark=None):
+        """Take the kernels' times, then write what `compute` returns; `mark` is called around each kernel."""
         for takes_s in self.variant.kernels.values():
             if mark:
                 mark()
@@ -122,6 +124,7 @@ class FakePlan:
             mark()
 
     def result(self):
+        """Return y."""
         y = np.empty(self.shape, self.variant.io_dtype)
         driver.memcpy_dtoh(y, self.y)
         return y

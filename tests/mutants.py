@@ -174,6 +174,7 @@ def judge(mutant: Mutant) -> dict:
 
 
 def _run_child(mutant: Mutant, answer) -> None:
+    """Send what `found_by` returns, or ("error", why); the process has a limit of time and prints nothing."""
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S + 5))
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):

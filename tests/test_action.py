@@ -34,6 +34,7 @@ def step(tmp_path):
     (tmp_path / "program.py").write_text("import sys\nsys.exit(sys.argv[1] != 'a word')\n")
 
     def run(name, **inputs):
+        """Run a step of the action in bash with these inputs; return the ended process."""
         values = {
             **{f"inputs.{key}": value for key, value in inputs.items()},
             "github.action_path": str(tmp_path / "the action"),

@@ -451,6 +451,7 @@ def forbid(usual, name):
     """Return a function that opens files as `usual` does, but for those that have a name in their path."""
 
     def call(path, *arguments, **options):
+        """Call the function, but refuse access to files with `name` in their path."""
         if name in str(path):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         return usual(path, *arguments, **options)
@@ -475,14 +476,12 @@ def desk(tmp_path, monkeypatch):
 def ask(desk, monkeypatch, capfd):
     """Return a function that calls a command: (exit status, stdout, stderr)."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # of an exercise.py
-    for variable, value in (
-        ("ENGINE", "cpu"),
-        ("WARNINGS", ""),
-        ("OUTPUT_LIMIT", ""),
-    ):  # which the commands set
+    # the commands set these
+    for variable, value in (("ENGINE", "cpu"), ("WARNINGS", ""), ("OUTPUT_LIMIT", "")):
         monkeypatch.setenv(f"HOSTCUDA_{variable}", value)
 
     def call(name, line, locked=""):
+        """Run a command line, which may leave no files; those with `locked` in their path cannot be opened."""
         before = list_files(desk)
         words = [word.replace("LONG", LONG).replace("BREAK", BREAK) for word in shlex.split(line)]
         monkeypatch.setattr(sys, "argv", [name, *words])

@@ -38,6 +38,7 @@ def _short(monkeypatch):
 
 
 def verified(compute=quick, **facts):
+    """Return a fake variant that has passed `check`, and then computes as given."""
     variant = FakeVariant(compute, **facts)
     sound = variant.compute
     variant.compute = correct
@@ -209,6 +210,7 @@ def test_a_result_that_is_or_goes_wrong_is_refused(compute, when):
 
 def test_an_interrupt_says_how_far_it_was():
     def interrupted(x, k, state):
+        """Compute; Ctrl-C comes at the sixth run."""
         state["runs"] = state.get("runs", 0) + 1
         if state["runs"] > 5:
             raise KeyboardInterrupt
@@ -238,6 +240,7 @@ def test_an_image_that_nobody_writes_is_found_even_if_it_is_not_compared(monkeyp
     )
 
     def forgets_some(x, k, state):
+        """Compute, but leave two images unwritten."""
         y = quick(x, k, state)
         y[5:7] = unwritten(y.dtype)
         return y

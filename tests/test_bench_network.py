@@ -53,6 +53,7 @@ def test_a_wrong_network_is_not_timed(monkeypatch):
 
 def test_a_baseline_is_measured_and_checked():
     def baselines(images):
+        """Return one case, which is right."""
         y = lab.Network().forward(images.forms["float32"][0])
         return [
             benchmark.Entry(
@@ -184,6 +185,7 @@ def fake_torch(compiled, scale=1):
     """
 
     def compile(function, dynamic, options):
+        """Note the options; compile nothing."""
         assert not dynamic
         compiled.append(options)
         return function
@@ -231,6 +233,7 @@ def fake_torch(compiled, scale=1):
 
 
 def ways_of(torch, monkeypatch, compiled=True):
+    """Return the images, and PyTorch's cases for them in chunks of two."""
     monkeypatch.setattr(pytorch, "CHUNK", 2)
     images = benchmark.Images(3)
     return images, pytorch.list_cases(torch, compiled, images)
@@ -279,10 +282,12 @@ def test_a_compiler_that_fails_is_left_out(
     tried, torch = [], fake_torch([])
 
     def compile(function, dynamic, options):
+        """Note the options; return a function that fails, or computes wrong results, with the first of COMPILERS."""
         tried.append(options)
         if options in pytorch.COMPILERS[:failing]:
 
             def fails(x):
+                """Fail as PyTorch does, or compute wrong results."""
                 if wrong:
                     return 1 - function(x)
                 if not at_chunks or len(x) == pytorch.CHUNK:
@@ -384,6 +389,7 @@ def test_recordings_are_merged_and_read(table, tmp_path):
 
 def test_counters_are_those_of_the_two_launches(monkeypatch):
     def run(command, environment, capture):
+        """Write the file that ncu would write, a row per launch."""
         assert command[0] == "ncu" and command[-3:] == ["-m", "recording.network", "7"]
         names = ["ID", "Kernel Name", "Block Size", "Grid Size", *recorder.COUNTERS]
         table = [

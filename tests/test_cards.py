@@ -220,6 +220,7 @@ def test_a_readers_kernel_that_needs_newer_instructions_is_told_in_one_sentence(
     printed, sentence, monkeypatch
 ):
     def refuse(*_, **__):
+        """Fail as a compiler does."""
         raise hostcuda.driver.CompileError("nvcc compilation failed", ["nvcc"], "", printed)
 
     monkeypatch.setattr(hostcuda.compiler, "SourceModule", refuse)

@@ -26,6 +26,7 @@ REGISTERS = variant("registers").source
 
 @pytest.fixture(scope="module")
 def shell():
+    """Return an IPython shell that has loaded labkit's magics."""
     hostcuda.ensure_context()
     shell = start_ipython()
     shell.run_line_magic("load_ext", "labkit")

@@ -114,6 +114,7 @@ def not_set(x, k, state):
 
 
 def last_tap_missing(x, k, state):
+    """Compute without the last element of the mask."""
     short = k.copy()
     short[:, -1, -1, -1] = 0
     return correct(x, short, state)
@@ -260,6 +261,7 @@ def test_what_is_timed_has_been_checked_as_it_is_compiled_for_that(monkeypatch):
 
 
 def faults(x, k, state):
+    """Fail as a kernel does that writes past the end."""
     from hostcuda import driver
 
     raise driver.LaunchError("wrote past the end")
@@ -671,6 +673,7 @@ class _Squares:
         self.spoil = spoil
 
     def comparisons(self, seed):
+        """Yield two comparisons, after `spoil` has changed their results."""
         x = np.random.default_rng(seed).uniform(1, 2, (2, 3, 5)).astype(np.float32)
         true = np.square(x, dtype=np.float64)
         for kernel, result, expected in (

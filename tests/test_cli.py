@@ -30,6 +30,7 @@ def command(monkeypatch, capsys):
     """Run `labkit` in this process: (exit status, stdout, stderr)."""
 
     def run(*arguments):
+        """Run labkit with these arguments; return (status, standard output, standard error)."""
         monkeypatch.setattr(sys, "argv", ["labkit", *map(str, arguments)])
         with pytest.raises(SystemExit) as done:
             cli.main()
@@ -86,6 +87,7 @@ def quick(monkeypatch):
     """Execute notebooks in this process instead of a kernel (tests/test_report.py uses real ones)."""
 
     def run(notebook, progress):
+        """Evaluate the second cell, and report its progress; a division by zero is a failure."""
         cell = notebook.nb.cells[1]
         cell.execution_count = 1
         notebook.nb.metadata["labkit"] = {

@@ -87,11 +87,13 @@ def fake_torch(round_tf32=True):
     )
 
     def empty(size, dtype, device):
+        """Return a tensor of ones, though PyTorch's is not filled."""
         buffer = Tensor(np.ones(size), dtype)
         buffer.torch = torch
         return buffer
 
     def conv2d(x, k):
+        """Convolve on the host, and note how PyTorch was set; with `round_tf32` TF32 rounds the factors."""
         assert torch.backends.cudnn.benchmark
         assert x.memory_format == k.memory_format
         torch.layouts.add((x.memory_format, x.array.dtype.name, torch.backends.cudnn.allow_tf32))

@@ -30,6 +30,7 @@ def some_images(n=5, h=6, w=9, seed=0):
 
 
 def write_pair(folder, images, labels):
+    """Write images and labels as two files of MNIST's form."""
     folder.mkdir(parents=True, exist_ok=True)
     for kind, array in (("images-idx3", images), ("labels-idx1", labels)):
         (folder / f"t10k-{kind}-ubyte.gz").write_bytes(gzip.compress(idx(array)))

@@ -208,6 +208,7 @@ def render(monkeypatch, tmp_path):
     monkeypatch.setattr(style, "save", lambda page, path: (pages.append(page), save(page, path)))
 
     def call(function, *args, **options):
+        """Draw to a file; return the page with its file, its words, its title and its subtitle."""
         path = tmp_path / f"{len(pages)}.png"
         assert function(*args, path=path, **options) is None
         page = pages[-1]

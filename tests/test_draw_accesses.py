@@ -105,6 +105,7 @@ def test_what_cannot_be_drawn_is_refused(of, line, message):
 # -------------------------------------------------------------------------------------------- races
 @pytest.fixture(scope="module")
 def race():
+    """Return the report of the sanitizer on RACY."""
     return labkit.sanitize(
         RACY, Layer("one block", 2, 22, 22, 1, 7), tool="racecheck", engine="cpu"
     )

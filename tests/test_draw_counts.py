@@ -39,6 +39,7 @@ pytestmark = [
 
 
 def boxes(page):
+    """Return the rectangles of a page that are wider than a line."""
     return [
         box
         for box in page.fig.findobj(Rectangle)
@@ -413,6 +414,7 @@ def test_roofline_puts_points_at_their_intensity(compose):  # noqa: F811
 # ---------------------------------------------------------------------------- errors of half's sums
 @pytest.fixture(scope="module")
 def errors():
+    """Return the table of rounding errors of the figure's kernels."""
     variants = [6, *(labkit.variant(8, step=step) for step in ("storage", "half_sum", "half2")), 8]
     return rounding_errors(
         variants, [Layer(f"{4 * C} products", C, 4, 5, 3, 2) for C in (2, 40, 300)]
@@ -503,6 +505,7 @@ def heat(render):  # noqa: F811
 
 
 def count_framed(page):
+    """Return how many boxes have an orange frame."""
     return sum(
         box.get_edgecolor()[:3] == pytest.approx(to_rgb(style.ORANGE), abs=0.01)
         for box in boxes(page)

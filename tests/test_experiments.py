@@ -18,6 +18,7 @@ pytestmark = pytest.mark.thorough("recorders: only the makers of data/ run them"
 
 @pytest.fixture
 def module(monkeypatch):
+    """Return the compiled kernels of the experiments, which are timed briefly."""
     for name, value in (("REPEAT", 1), ("IDLE_S", 0), ("BATCH", 1)):
         monkeypatch.setattr(experiments, name, value)
     hostcuda.ensure_context()

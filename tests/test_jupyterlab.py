@@ -196,6 +196,7 @@ def show(chromium, server):
     expect.set_options(timeout=LONG)
 
     def opened(name, notebook):
+        """Open a notebook in JupyterLab without outputs, under a name; return it."""
         for cell in notebook.cells:
             if cell.cell_type == "code":
                 cell.outputs, cell.execution_count = [], None

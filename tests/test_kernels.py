@@ -167,6 +167,7 @@ def test_another_thread_loads_its_mask_after_the_launch():
         loading = threading.Thread(target=other.load, args=(x, masks[1]))
 
         def meanwhile():
+            """Let the other thread load, once; it waits if it has to."""
             if loading.ident is None:
                 loading.start()
                 loading.join(0.3)
@@ -183,6 +184,7 @@ def test_a_plan_that_does_not_fit_keeps_nothing(monkeypatch):
     freed, sizes = [], []
 
     def mem_alloc(size):
+        """Allocate nothing, and note the size; the third time memory is full."""
         sizes.append(size)
         if len(sizes) == 3:
             raise hostcuda.driver.MemoryError("cuMemAlloc failed: out of memory")

@@ -33,6 +33,7 @@ SMALL = Sizes(side=11, K=4, maps=3, pool=2, classes=5)
 
 
 def data(count=4, sizes=SMALL, seed=0):
+    """Return random images [count, 1, side, side], and a label for each."""
     rng = np.random.default_rng(seed)
     images = rng.random((count, 1, sizes.side, sizes.side)).astype(np.float32)
     return images, rng.integers(0, sizes.classes, count)
@@ -91,6 +92,7 @@ def test_a_wrong_kernel_is_refused_by_its_name(kernel, monkeypatch):
     arguments = lenet28._compiler_arguments
 
     def changed(file, sizes):
+        """Return the compiler's arguments, with a mistake in the kernel."""
         inputs = arguments(file, sizes)
         if file == "loops":
             before, after = inputs["source"].split(f" {kernel}(")
@@ -98,14 +100,14 @@ def test_a_wrong_kernel_is_refused_by_its_name(kernel, monkeypatch):
             inputs["source"] = f"{before} {kernel}({after.replace(*WRONG[kernel], 1)}"
         return inputs
 
-    lenet28._module.cache_clear()
+    lenet28._compile.cache_clear()
     monkeypatch.setattr(lenet28, "_compiler_arguments", changed)
     monkeypatch.setattr(lenet28, "random_sizes", lambda seed: [SMALL])
     try:
         with pytest.raises(CheckFailed, match=f"lenet28 loops, batch 2: {kernel}, .* is wrong"):
             check(Lenet28("loops", 2, sizes=SMALL))
     finally:
-        lenet28._module.cache_clear()
+        lenet28._compile.cache_clear()
 
 
 def test_the_table_of_files_is_that_of_the_folder():

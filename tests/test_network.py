@@ -250,6 +250,7 @@ def test_nothing_is_left_on_the_device(digits, buffers, monkeypatch):
     run, count = Plan.run, itertools.count()
 
     def fail_in_conv2(self, stream=None):
+        """Run, but fail the second time."""
         if next(count) == 1:
             raise hostcuda.driver.LogicError("on purpose")
         run(self, stream)

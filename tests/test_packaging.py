@@ -226,6 +226,7 @@ def test_package_data_is_complete(name, folder):
 
 
 def imported(path):
+    """Yield the top-level modules that a file imports, without relative imports."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -334,6 +335,7 @@ def checkout(tmp_path):
     """Copy what `make venv` reads to a folder of that name, with a Python whose pip never ends."""
 
     def make(name):
+        """Return a copy of what `make venv` needs, and the command, whose Python waits in pip."""
         projects = (f"{folder}/pyproject.toml" for folder in ("engine", *PARTS.values()))
         for file in ("Makefile", "pyproject.toml", "requirements.lock", *projects):
             (tmp_path / name / file).parent.mkdir(parents=True, exist_ok=True)

@@ -163,6 +163,7 @@ def on(monkeypatch):
     """Return a function that makes pages believe in a device."""
 
     def use(engine):
+        """Pretend that this engine is in use."""
         device = SimpleNamespace(
             engine=engine, name="Some GPU" if engine == "gpu" else "a processor"
         )

@@ -169,6 +169,7 @@ def test_a_device_that_is_too_small_is_named(monkeypatch):
     plan, freed = LayerKernel.plan, []
 
     def few(self, images, *buffers, k=None):
+        """Make the first plan; once it is made, memory is full."""
         if freed:
             raise driver.MemoryError("cuMemAlloc failed: out of memory")
         new_plan = plan(self, images, *buffers, k=k)
@@ -316,6 +317,7 @@ def test_a_layer_time_that_the_link_does_not_permit_is_refused():
 # -------------------------------------------------------------------------------------- measurement
 @pytest.fixture(scope="module")
 def verified():
+    """Return a variant that has passed `check`."""
     variant = lab.variant(3)
     lab.check(variant, [(ODD, 2)])
     return variant

@@ -26,6 +26,7 @@ STEPS = pd.concat(
 
 
 def _read_rows():
+    """Return the table of data/published/README.md."""
     lines = (data_dir() / "published" / "README.md").read_text(encoding="utf-8").splitlines()
     cells = [
         [cell.strip() for cell in line.strip("|").split("|")]

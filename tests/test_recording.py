@@ -72,6 +72,7 @@ def test_a_kernel_that_cannot_be_measured_costs_the_others_nothing(monkeypatch, 
     several = [labkit.variant(number) for number in (1, 2, 3, 4, 6)]
 
     def bench(chosen, layer, batch, **options):
+        """Measure nothing; fail if one kernel is among the chosen."""
         if several[3] in chosen:
             raise LabError("a time of 0 ms")
         return pd.DataFrame({"label": [kernel.label for kernel in chosen]})
@@ -87,6 +88,7 @@ def test_times_are_kept_layer_by_layer(monkeypatch):
     kept, clock = [], count()
 
     def bench(chosen, layer, batch, layer_time=True, **options):
+        """Measure nothing; Ctrl-C comes at the third run."""
         if not layer_time and next(clock) == 3:
             raise KeyboardInterrupt
         return pd.DataFrame(
@@ -203,10 +205,11 @@ def test_counters_are_kept_group_by_group(monkeypatch, tmp_path):
     )
     monkeypatch.setattr(compare_counters, "device", lambda: SimpleNamespace(slug="g"))
     several = [jobs.make_job(labkit.variant(number), LAYER) for number in (1, 2, 3)]
-    monkeypatch.setattr(jobs, "every", lambda: several)
+    monkeypatch.setattr(jobs, "list_all_jobs", lambda: several)
     counted = []
 
     def on_gpu(mine):
+        """Count nothing; Ctrl-C comes after two groups."""
         if len(counted) == 2:
             raise KeyboardInterrupt
         counted.extend(mine)

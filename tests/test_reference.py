@@ -12,6 +12,7 @@ pytestmark = pytest.mark.core("what every kernel is held against")
 
 
 def _draw(B, C, H, W, M, K, dtype=np.float32):
+    """Return a random x [B, C, H, W] and k [M, C, K, K], the same ones for the same sizes."""
     rng = np.random.default_rng([B, C, H, W, M, K])
     return rng.standard_normal((B, C, H, W)).astype(dtype), rng.standard_normal(
         (M, C, K, K)

@@ -97,6 +97,7 @@ def stored(tmp_path, monkeypatch, quick):
     monkeypatch.setattr(execute, "run", lambda *args: pytest.fail("a stored notebook was executed"))
 
     def export(cells, **metadata):
+        """Export a notebook of these cells; return (page, its text)."""
         path = write_notebook(tmp_path / "04_stored.ipynb", *cells, **metadata)
         (page,) = report.make([str(path)], tmp_path / "out", stored=True)
         return page, page.path.read_text()
@@ -111,6 +112,7 @@ class Checkout:
         self.root = root
 
     def write(self, texts, **metadata):
+        """Write a notebook of one text for each name."""
         for name, text in texts.items():
             write_notebook(
                 self.root / "notebooks" / f"{name}.ipynb", new_markdown_cell(text), **metadata
@@ -457,6 +459,7 @@ def test_closer_looks_are_executed_when_asked_for(
     seen = []
 
     def run(notebooks, *_):
+        """Execute nothing; note the notebooks."""
         for notebook in notebooks:
             seen.append(notebook.name)
             yield notebook
@@ -546,6 +549,7 @@ def test_html_of_a_notebook_takes_no_name_of_the_page(stored):
     theirs = ("contents", "cell-0", "bar", "sheet", "failure")
 
     def taken(page):
+        """Return the ids and classes of a page's elements that are among `theirs`."""
         elements = [attributes for tag in ("div", "p") for attributes in tags(page, tag)]
         names = [
             name

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.core("what every recorded value is read through")
 
 
 def row(rung=1, label=None, layer=LENET86[0].name, batch=1000, op_ms=1.0, **more):
+    """Return a row as `bench` would write it; `more` replaces or adds columns."""
     label = label or store.label(rung)
     facts = {
         "rung": rung,
@@ -45,6 +46,7 @@ def table(*rows):
 
 @pytest.fixture
 def store_dir(tmp_path):
+    """Return a folder with recorded times of two rungs and a network."""
     record_times(
         table(
             row(1, op_ms=4.0),

@@ -48,6 +48,7 @@ def series(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "cache"))
 
     def made(*cells, fresh=False, name="01_one"):
+        """Export a notebook whose second cell counts its runs; return (page, number of runs so far)."""
         counts = f"open({str(tmp_path / 'log')!r}, 'a').write('x'); print('out' + 'put')"
         path = write_notebook(tmp_path / "notebooks" / f"{name}.ipynb", TITLE, counts, *cells)
         (page,) = report.make([str(path)], tmp_path / "out", fresh=fresh)

@@ -27,6 +27,7 @@ def drawn():
 
 
 def computed(plan, x, k):
+    """Return the result of a plan for x and k."""
     plan.load(x, k)
     plan.run()
     return plan.result()

@@ -97,6 +97,7 @@ def test_a_kernel_after_which_the_device_is_gone_ends_the_sweep_and_is_passed_by
     real, answers = sweep_module._measure_columns, []
 
     def timed(point):
+        """Measure a point; the first one with three rows fails."""
         if point.variant.options["rows"] == 3 and not answers:
             answers.append(False)
             raise LabError("an illegal address")
@@ -150,6 +151,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped_and_measures_nothing_twic
     real, calls = sweep_module._measure_columns, []
 
     def timed(point):
+        """Measure a point; Ctrl-C comes at the third."""
         if len(calls) == 2:
             raise KeyboardInterrupt
         calls.append(point)
@@ -307,6 +309,7 @@ def test_the_default_sizes_are_part_of_a_kernels_identity(monkeypatch):
     kernels = [{}, {"step": "runtime"}, {"rows": 2}, chosen]
 
     def read():
+        """Return the identities and digests of the kernels, and the sizes of one, as text."""
         several = [variant(7, **options) for options in kernels]
         sizes = variant(7).on(LENET86[0]).options_text
         return [(kernel.identity, kernel.code) for kernel in several], sizes

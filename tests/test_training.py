@@ -69,6 +69,7 @@ def poisoned(new):
     """Fill new device buffers with 0xFF: floats are NaN, and the place of a winner is 255, which no window has."""
 
     def filled(self, shape, dtype=np.float32):
+        """Allocate a buffer, and fill it with NaN."""
         buffer = new(self, shape, dtype)
         hostcuda.driver.memset_d8(buffer, 0xFF, int(np.prod(shape)) * np.dtype(dtype).itemsize)
         return buffer
@@ -280,6 +281,7 @@ def test_files_that_no_training_has_written_are_refused_before_the_first_step(sm
 
 def test_weights_without_their_record_do_not_stay(small, tmp_path, monkeypatch):
     def full(path, content):
+        """Write a file; for a record the disk is full."""
         if path.suffix == ".json":
             raise EngineError(f"{path}: No space left on device")
         return files.write(path, content)

@@ -90,11 +90,13 @@ def fake_torch(log=None):
     """Return a stand-in for PyTorch with what the comparison uses; `log` gets the limits of plans that conv2d saw."""
 
     def conv2d(x, k):
+        """Convolve on the host, and note the limit of plans."""
         if log is not None:
             log.append(torch.backends.cudnn.benchmark_limit)
         return labkit.conv_numpy(np.asarray(x), np.asarray(k)).view(Tensor)
 
     def pad(tensor, padding):
+        """Pad the channels with zeros."""
         assert padding[:4] == (0, 0, 0, 0)
         widths = (0, 0), padding[4:], (0, 0), (0, 0)
         return np.pad(np.asarray(tensor), widths).view(Tensor)
@@ -134,6 +136,7 @@ def fake_torch(log=None):
 
 @pytest.fixture
 def given():
+    """Return a layer with random inputs and a mask, and a PyTorch that is none."""
     rng = np.random.default_rng(1)
     inputs = [
         rng.random(LAYER.x_shape(versus.CHECKED_IMAGES), dtype=np.float32)
@@ -147,14 +150,14 @@ def test_a_wrong_result_of_either_input_ends_the_run(monkeypatch, given):
     with ExitStack() as stack:
         several = list(versus.list_own(stack, LAYER, given.inputs, given.k))
         assert [contestant.label for contestant in several] == ["01 baseline", "10 speed of light"]
-        assert versus._select_correct(several, given, "before") == several
+        assert versus.select_correct(several, given, "before") == several
         for contestant in several:
             right = contestant.result
             contestant.result = lambda i, right=right: right(0)  # the second input's is not it
             with pytest.raises(
                 LabError, match=f"{contestant.label}, NCHW, on {LAYER}: wrong after the timed runs"
             ):
-                versus._select_correct(several, given, "after")
+                versus.select_correct(several, given, "after")
             contestant.result = right
 
 
@@ -226,7 +229,7 @@ def test_the_contestants_take_turns_in_random_order(monkeypatch, given):
     monkeypatch.setattr(versus, "OURS", ((1, None), (10, None)))
     monkeypatch.setattr(
         versus,
-        "_select_correct",
+        "select_correct",
         lambda runs, *more: [log_runs(n, run) for n, run in enumerate(runs)],
     )
     log = []
@@ -255,7 +258,7 @@ def test_cudnn_has_all_plans_until_its_time_is_over(given, monkeypatch):
     ]
     assert {contestant.how for contestant in several} == {"all plans"} and limits == [0] * 6
     assert 0 < given.spent["cudnn"] < 40
-    assert versus._select_correct(several, given, "before") == several
+    assert versus.select_correct(several, given, "before") == several
     monkeypatch.setitem(libraries.SECONDS, "cudnn", 0)
     limits.clear()
     assert {contestant.how for contestant in libraries.list_cudnn(given)} == {
@@ -270,7 +273,7 @@ def test_the_compiler_stops_when_its_time_is_over(given, monkeypatch):
         "torch.compile TF32",
     ]
     assert {contestant.how for contestant in several} == {"max-autotune: triton_convolution"}
-    assert versus._select_correct(several, given, "before") == several
+    assert versus.select_correct(several, given, "before") == several
     monkeypatch.setitem(libraries.SECONDS, "compile", 0)
     assert list(libraries.list_compiled(given)) == []
 
@@ -283,6 +286,7 @@ def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
             def run(
                 x, k, y, pixels, C, H, W, M, K, size, terms, maps, precision, num_warps, num_stages
             ):
+                """Convolve on the host as Triton's kernel would; 64 terms and 8 warps are the fastest."""
                 assert (pixels, maps) == (versus.CHECKED_IMAGES * LAYER.Ho * LAYER.Wo, 16)
                 assert grid == (-(-pixels // size),) and x.dtype == k.dtype == y.dtype
                 if size == 256:
@@ -305,7 +309,7 @@ def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
     (how,) = {contestant.how for contestant in several}  # a second round finds the warps
     assert how.startswith("128 pixels, 64 terms, 8 warps, 3 stages, the fastest of ")
     calls.clear()
-    assert versus._select_correct(several, given, "before") == several
+    assert versus.select_correct(several, given, "before") == several
     assert {call[:4] for call in calls} == {(128, 64, 8, 3)}
     assert [call[4] for call in calls[:4]] == [
         "tf32",
@@ -326,6 +330,7 @@ def test_the_search_ends_when_its_time_is_over(given, monkeypatch):
 
 def test_of_cutile_the_fastest_tile_is_taken(given, monkeypatch):
     def launch(stream, grid, kernel, arguments):
+        """Convolve on the host as cuTile's kernel would; a tile of 256 pixels is the fastest."""
         x, k, y, C, H, W, M, K, size, _terms, maps = arguments
         assert (C, H, W, M, K, maps) == (2, 9, 8, 3, 3, 16) and x.ndim == k.ndim == y.ndim == 1
         assert (
@@ -346,7 +351,7 @@ def test_of_cutile_the_fastest_tile_is_taken(given, monkeypatch):
     assert [(one.label, one.how) for one in several] == [
         ("cuTile FP16", "256 pixels, 32 terms, the fastest of 5 searched")
     ]
-    assert versus._select_correct(several, given, "before") == several
+    assert versus.select_correct(several, given, "before") == several
 
 
 def test_triton_s_interpreter_computes_the_convolution():
@@ -377,7 +382,7 @@ def test_a_stale_output_is_left_out(given, monkeypatch, capsys):
         sys.modules, "recording.implicit_gemm", SimpleNamespace(convolution=Kernel())
     )
     versus._print_left_out.cache_clear()
-    assert versus._select_correct(list(libraries.list_triton(given)), given, "before") == []
+    assert versus.select_correct(list(libraries.list_triton(given)), given, "before") == []
     out = capsys.readouterr().out
     assert out.count(" is left out") == 3
     assert "Triton FP16 is left out: LabError: Triton FP16, NCHW, on lenet86" in out
@@ -387,6 +392,7 @@ def test_cutlass_is_called_with_addresses(given, monkeypatch):
     called = []
 
     def convolve(mode, pixels, B, C, H, W, M, K, x, k, y):
+        """Convolve on the host as CUTLASS's library would; mode 1 fails with the status 7."""
         assert (B, H, W, M, K) == (versus.CHECKED_IMAGES, 9, 8, 3, 3)
         called.append((mode, C, pixels))
         if mode == 1:
@@ -395,6 +401,7 @@ def test_cutlass_is_called_with_addresses(given, monkeypatch):
         dtype = np.float16 if mode == 0 else np.float32
 
         def at(address, shape):
+            """Return the array at an address."""
             return np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(kind)), shape).view(
                 dtype
             )
@@ -410,7 +417,7 @@ def test_cutlass_is_called_with_addresses(given, monkeypatch):
         ("CUTLASS FP16", "8 channels, 128 pixels, 32 maps, the fastest of 3 searched"),
         ("CUTLASS 3×TF32", "4 channels, 128 pixels, 32 maps, the fastest of 3 searched"),
     ]
-    assert versus._select_correct(several, given, "before") == several
+    assert versus.select_correct(several, given, "before") == several
     assert {(mode, C) for mode, C, _ in called} == {(0, 2), (0, 8), (2, 2), (2, 4)}
     monkeypatch.setattr(libraries, "CUTLASS_MODES", {"tf32": 1})
     with pytest.raises(
@@ -441,6 +448,7 @@ def test_who_is_not_installed_is_left_out_and_said_so_once(given, monkeypatch, c
 
 
 def rows(*several):
+    """Return a table as `versus` records it, a row for each of `several`."""
     about = {
         "date": "2026-01-01",
         "device": "GPU",

@@ -54,7 +54,7 @@ def state() -> str:
         for name, value in os.environ.items()
         if name.startswith(("HOSTCUDA_", "LABKIT_", "CUDA_")) and name not in _ENGINE
     )
-    contents = (part for path in files for part in (path, path.read_bytes()))
+    contents = (item for path in files for item in (path, path.read_bytes()))
     return digest(fingerprint(), sys.version, packages, settings, *contents)
 
 

@@ -144,6 +144,7 @@ class _Bar:
         return self
 
     def __exit__(self, *error):
+        """Stop the bar, if there is one: a file and a pipe have none."""
         if self.console.is_terminal:
             self.bar.stop()
 

@@ -24,6 +24,7 @@ class Measured:
         device: str = "",
         date: str = "",
     ):
+        """Keep the rows of layers; LabError if the table lacks "label", "layer", "batch" or one of `columns`."""
         rows = table[table["layer"] != ""] if "layer" in table else table  # "": a whole network
         require_columns(rows, ["label", "layer", "batch", *columns], figure_name)
         # as `bench` sets it

@@ -122,6 +122,7 @@ def figure(draw: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(draw)
     def draw_figure(*args, title=None, subtitle=None, path=None, **options):
+        """Draw on a new page in the lab's style; write it to `path`, or show it."""
         with matplotlib.style.context(STYLE, after_reset=True):
             page = Page(title, subtitle)
             draw(page, *args, **options)
@@ -155,8 +156,8 @@ class Page:
     """
 
     def __init__(self, title: str | None = None, subtitle: str | None = None):
-        # for `open`: in place of the figure's own, before its own
-        self._title, self._subtitle = (title, subtitle)
+        """Keep what `open` writes: `title` in place of the figure's own, `subtitle` before the figure's own."""
+        self._title, self._subtitle = title, subtitle
         self.alt = self.plain = ""
 
     def open(

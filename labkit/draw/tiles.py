@@ -287,7 +287,7 @@ def wmma_fill(page: Page, maps: Sequence[int]) -> None:
     shapes = {"×".join(map(str, shape)): shape for shape in sorted(WMMA_SHAPES)}
     if not maps or min(maps) < 1:
         raise LabError(f"draw.wmma_fill: maps = {maps}; at least one, of 1 or more")
-    # of maps, with zeros
+    # how high each shape's row of the figure is, in maps: the most tiles, with their rows of zeros
     rows = [max(count_tiles(m, shape)[0] for m in maps) * shape[0] for shape in shapes.values()]
     unit, left, top = min(4.0, 128 / max(rows)), 138, 100  # unit: pixels per map
     pitch = (style.WIDTH - left - 14) / len(maps)

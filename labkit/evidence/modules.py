@@ -37,6 +37,7 @@ class _KeptFunction:
     """A kernel of a module, whose calls are kept; all else is that of the kernel."""
 
     def __init__(self, function: Any, keep: Callable, name: str):
+        """Wrap the kernel `function`, whose name is `name`; `keep` is called with each launch."""
         self._function, self._keep, self._name = function, keep, name
 
     def __call__(self, *arguments: object, **options: object) -> Any:

@@ -53,7 +53,7 @@ class VariantProfile(hostcuda.profile.Profile):
         return counts
 
     def waste(self, label: str) -> Waste | None:
-        """Return what a variant wastes most, of its accesses to memory, or None: see `hostcuda.waste.find_waste`."""
+        """Return the accesses with which a variant, given by its label, wastes most; None if they waste no quarter."""
         launches = []
         for row in self.table[self.table["variant"] == label].to_dict("records"):
             sites = (

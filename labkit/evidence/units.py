@@ -48,7 +48,12 @@ def units(variant: Variant | int, layer: Layer | str | None = None, device: str 
 
 
 def count_work(variant: Variant, layer: Layer) -> list[dict]:
-    """Count what a variant's kernels ask of a GPU's units on `BATCH` images; return a dict per kernel: see `works`."""
+    """Count what a variant's kernels ask of a GPU's units on `BATCH` images.
+
+    Returns a dict per kernel: ``kernel``, ``why_none`` (why no unit can be named, or ""), and totals
+    of accesses and instructions under the names of `hostcuda.units.works`. Raises LabError for a
+    variant that the CPU engine cannot run.
+    """
     if variant.library or variant.architecture_specific:
         raise LabError(
             f"no counts of {variant.label}: the CPU engine cannot run it. Take another variant"
@@ -62,7 +67,7 @@ def count_work(variant: Variant, layer: Layer) -> list[dict]:
 def _count_launches(
     command: Sequence[str], engine: str, timeout: float, capture: bool
 ) -> list[dict]:
-    """Run a command on the CPU engine and return the `works` of its launches."""
+    """Run a command on the CPU engine; return what each launch asks of the units, by `hostcuda.units.works`."""
     del engine  # it is "cpu"
     records, _, ended = recorded(command, timeout, capture)
     ended.require("counting")

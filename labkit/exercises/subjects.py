@@ -560,7 +560,10 @@ def _supports(kernel: Variant, layer: Layer) -> bool:
 
 
 def _read_text(attempt: object) -> str:
-    """Return the text of an attempt: its `source` if it has one, the content of a file, or the text itself."""
+    """Return the text of an attempt: its `source` if it has one, the content of a file, or the text itself.
+
+    Raises LabError if it is none of these, or an empty text.
+    """
     text = getattr(attempt, "source", attempt)
     if isinstance(text, Path) or (isinstance(text, str) and text.strip()):
         path = as_path(text)

@@ -81,6 +81,7 @@ class CompiledKernels:
     """
 
     def __init__(self, file: str, *options: str, threads: int = _THREADS, **signatures: str):
+        """Compile the file, and prepare the kernels that `signatures` names."""
         hostcuda.ensure_context()
         self._threads = threads
         path = cuda_src() / file

@@ -103,6 +103,7 @@ class LayerKernel:
     """
 
     def __init__(self, variant: Variant, layer: Layer | str):
+        """Compute the sizes, and check in this order the options, the sizes, and the limits of the device."""
         self.variant, self.layer = variant, as_layer(layer)
         self.scope = variant.rung.scope(self.layer, variant.options)
         self._require_options()
@@ -277,6 +278,7 @@ class Plan(Closing):
         k: DeviceBuffer | None = None,
         module: Any = None,
     ):
+        """Compile, allocate and prepare; what was allocated is freed if one of these fails."""
         self.kernel, self.variant, self.layer = kernel, kernel.variant, kernel.layer
         batch = BATCH[hostcuda.engine()] if batch is None else batch
         self.batch = self.layer.x_shape(batch)[0]  # raises if it is not a number of images
@@ -309,6 +311,7 @@ class Plan(Closing):
         free = hostcuda.driver.mem_get_info()[0]
         self.images = images_per_launch(self.batch, scratch, free, variant.rung.images(s))
         self.scratch_bytes = scratch * self.images
+        # u: intermediate results; a: weights in another order; 0 if the rung has none
         u = int(new(self.scratch_bytes, np.uint8)) if scratch else 0
         a = int(new(arranged, np.uint8)) if arranged else 0
         self.buffers = {"x": int(self.x), "k": int(self.k), "y": int(self.y), "u": u, "a": a}

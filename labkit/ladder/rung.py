@@ -133,7 +133,7 @@ class Rung:
     solved: dict[str, dict] = field(default_factory=dict)
 
     def __post_init__(self):
-        # a rung with sub-steps has the option `step`, which its file does not write down
+        """Add the option `step` to a rung with sub-steps, whose file does not list it."""
         if self.steps:
             about = "a sub-step in place of the rung: " + ", ".join(self.steps)
             object.__setattr__(

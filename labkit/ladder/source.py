@@ -21,8 +21,8 @@ LINE = 120  # characters of the longest line that counts as one
 def module_arguments(text: str, name: Path | str, *options: str) -> dict:
     """Return the keyword arguments of PyCUDA's `SourceModule` for the text of a kernel file.
 
-    `name` is its path, or the name that messages use; `options` are the compiler's.
-    `header_folders` are searched.
+    `name` is its path, or the name that messages use; `options` are the compiler's. Headers are
+    searched in the file's folder, if `name` is a path, and in `cuda_src`.
     """
     return {
         # C would read backslashes as escapes

@@ -75,6 +75,11 @@ class Variant:
     """
 
     def __init__(self, rung: Rung, options: dict, text: str, path: Path | None, own: bool):
+        """Find out what a kernel file has: its kernels, its constant array, its dynamic shared memory.
+
+        Raises LabError if the text lacks a kernel that the rung calls; for a reader's own text also if
+        a kernel has its parameters in another order.
+        """
         self.rung, self.source, self.path, self.own = rung, text, path, own
         self.options = MappingProxyType(options)
         # a step may leave calls out
@@ -88,9 +93,8 @@ class Variant:
             kernel_files.require_order(code, self.kernels, self.list_passed(), place)
         self.constant = rung.constant
         arrays = constant_arrays(code)
-        if (
-            own or self.step
-        ) and rung.constant not in arrays:  # another name for the mask's array, or no such array
+        # another name for the mask's array, or no such array
+        if (own or self.step) and rung.constant not in arrays:
             self.constant = arrays[0] if len(arrays) == 1 else None
         self.dynamic_shared = has_dynamic_shared(code)
         self.rounding: Rounding = rung.rounding(self.options)
@@ -119,7 +123,7 @@ class Variant:
         return join_options(self.options)
 
     def scope(self, layer: Layer | str) -> Scope:
-        """Return what the variant's launches on a layer depend on, see `Rung.scope`, also if a limit is exceeded."""
+        """Return the layer's sizes and the options, on which the launches depend, also if a limit is exceeded."""
         return self.rung.scope(as_layer(layer), self.options)
 
     @property
@@ -188,11 +192,11 @@ class Variant:
         return LayerKernel(self, layer)
 
     def supports(self, layer: Layer | str) -> None:
-        """Raise LabError unless this variant can compute `layer` on the device in use, see `on`."""
+        """Raise LabError unless this variant can compute `layer` on the device in use."""
         self.on(layer)
 
     def launches(self, layer: Layer | str, images: int = 1) -> tuple[Launch, ...]:
-        """Return the launches that compute `images` images of `layer`, as data; raises LabError as `on` does."""
+        """Return the launches that compute `images` images of `layer`, as data; LabError if it cannot compute them."""
         return self.on(layer).launches(images)
 
     def plan(
@@ -511,11 +515,14 @@ def solution(which: int | str, exercise: str, **options: Any) -> Variant:
 
 
 def solutions(which: int | str | None = None) -> list[Variant]:
-    """Return the kernels that solve exercises: all of them, or those of the rung with the number or name `which`."""
+    """Return the kernels that solve exercises: all of them, or those of the rung with the number or name `which`.
+
+    An edition without solutions has none.
+    """
     rungs = LADDER if which is None else [rung(which)]
     return [
         solution(chosen.name, letter)
         for chosen in rungs
         for letter, path in _find_solutions(chosen).items()
         if kernel_files.select_view(kernel_files.read(path), skeleton=False)
-    ]  # empty: an edition without solutions
+    ]

@@ -321,6 +321,7 @@ class SampledImages:
         rng: np.random.Generator,
         count: int = CHECKED_IMAGES,
     ):
+        """Choose the images at random, and compute their outputs in float64."""
         ends = {0, batch - 1}
         inner = rng.permutation(np.arange(1, batch - 1))[: count - len(ends)]
         self.images = np.array(sorted({*ends, *inner.tolist()}))
@@ -412,7 +413,10 @@ def quartiles(ms: np.ndarray) -> dict[str, float]:
 def compute_rates(
     layer: Layer, batch: int, dtype: DTypeLike, op_ms: float, on: Device | str, products: str = ""
 ) -> dict[str, float]:
-    """Return a dict of the rates that follow from an op time on the device `on`, named as in the table of `bench`."""
+    """Return a dict of the rates that follow from an op time on the device `on`, named as in the table of `bench`.
+
+    `dtype` is that of x and y; `products` are those of floats on tensor cores, "3×FP16", or "".
+    """
     return {
         "gflop_s": layer.flops(batch) / op_ms / 1e6,
         "gb_s": layer.bytes(batch, dtype) / op_ms / 1e6,

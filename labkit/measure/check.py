@@ -315,7 +315,10 @@ def _compiler_warning(variant: Variant, kernels: list[LayerKernel]) -> str:
 
 
 def _choose_sanitized(shapes: Iterable[tuple[Layer, int]]) -> tuple[Layer, int]:
-    """Return the shape to sanitize, a pair (layer, batch): the cheapest that has tiles to use again and channels."""
+    """Return the shape to sanitize, a pair (layer, batch): the cheapest with several tiles and several channels.
+
+    If no shape has both, it is the cheapest with several tiles, or else with several channels.
+    """
 
     def preference(shape):
         """Return a sort key: first several tiles of 16 outputs each way, then several channels, then few products."""
@@ -575,6 +578,7 @@ def require_verified(variant: Variant) -> None:
             f"{variant.label} is not verified in this session: the time of a wrong kernel means nothing. "
             "Run labkit.check on this variant first"
         )
+    # what it was checked on while hardly optimized, or None
     if checked_quickly := _verified[_key(variant)]:
         _check_shapes(variant, *checked_quickly, quick=False)
         _verified[_key(variant)] = None

@@ -156,6 +156,7 @@ class Pipeline(Closing):
         order: str = "depth",
         host: tuple[np.ndarray, np.ndarray] | None = None,
     ):
+        """Choose the order, allocate the host's arrays and the device buffers, and compile."""
         (variant,) = as_variants(variant)
         self._kernel = variant.on(layer)
         self.variant, self.layer, self.pinned = variant, self._kernel.layer, bool(pinned)

@@ -89,7 +89,11 @@ def bench_streams(
 def bench_cases(
     variant: Variant, layer: Layer, batch: int, cases: Sequence[dict], repeat: int | None = None
 ) -> pd.DataFrame:
-    """Do the work of `bench_streams` for a list of configurations: dicts with chunk, streams, pinned and order."""
+    """Measure a variant on one layer and batch; return a row with the columns of `bench_streams` per configuration.
+
+    `cases` are the configurations: dicts with chunk, streams, pinned and order. `repeat` is the
+    number of timed runs; None chooses it. Raises LabError if the variant has not passed `check`.
+    """
     require_verified(variant)
     require_runs(repeat)
     rows: dict[int, dict] = {}
@@ -116,6 +120,7 @@ class _Host:
     """
 
     def __init__(self, variant: Variant, layer: Layer, batch: int, pinned: bool):
+        """Make the arrays, fill x and k with random numbers, and time what page-locked arrays cost."""
         rng, dtype = np.random.default_rng(2), variant.io_dtype
         start = time.perf_counter()
         self.x, self.y = host_arrays(layer, batch, dtype, pinned)

@@ -34,10 +34,12 @@ class Trace:
     records: pd.DataFrame
 
     def __enter__(self) -> Trace:
+        """Begin to record."""
         hostcuda.activity.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
+        """Wait for the device, end the recording, and set `records`, whose times begin with the first event."""
         try:
             hostcuda.driver.Context.synchronize()
         finally:  # the recording ends also if a kernel of the block has failed

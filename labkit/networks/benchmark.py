@@ -172,16 +172,28 @@ def summarize_times(times: list[float], B: int) -> dict[str, float]:
 
 
 class Images:
-    """B images in three forms, with the expected probabilities of some of them."""
+    """B images in three forms, with the expected probabilities of some of them.
+
+    Attributes
+    ----------
+    count : int
+        B.
+    weights : dict of ndarray
+    forms : dict
+        The name of a form, such as "uint8 8x8" -> (array, height and width of bytes or None, the
+        value that stands for 1).
+    checked : ndarray of int
+        The numbers of the images whose probabilities `check` compares.
+    """
 
     def __init__(self, B: int):
+        """Make the images of the digits, which are repeated; the first and the last one are among the checked."""
         self.count, self.weights = B, load_weights("digits")
         floats = cycle(dataset(size=86), B).images
         bytes_8 = np.rint(dataset().images[:, 0] * WHITE).astype(np.uint8)[
             np.arange(B) % len(dataset())
         ]
         bytes_86 = np.rint(floats[:, 0] * 255).astype(np.uint8)
-        # Pixels: the array, height and width of bytes, and the byte that stands for 1.
         self.forms = {
             "float32": (np.ascontiguousarray(floats), None, 255.0),
             "uint8 86x86": (bytes_86, (86, 86), 255.0),

@@ -307,6 +307,7 @@ class FusedNetwork(Closing):
         dtype: DTypeLike = "float32",
         step: str | None = None,
     ):
+        """Bring the weights into the order and the range that the kernel needs, and copy them to the device."""
         self.dtype, self.step = np.dtype(dtype), step
         if step not in KERNELS:
             raise LabError(
@@ -515,6 +516,7 @@ class Batch(Closing):
         chunk=CHUNK,
         streams=STREAMS,
     ):
+        """Compile, allocate, and on one stream record a graph; what was allocated is freed if one of these fails."""
         if B < 1 or chunk < 1 or streams < 1:
             raise LabError(f"B={B}, chunk={chunk}, streams={streams}: each is at least 1")
         self.network, self.source, self.white, self._graph = network, source, white, None

@@ -316,10 +316,8 @@ def _fetch(name: str, file: str, md5: str) -> Path:
                     downloader=pooch.HTTPDownloader(progressbar=True, timeout=20),
                 )
             )
-        except (
-            OSError,
-            ValueError,
-        ) as error:  # OSError: requests' errors; ValueError: a wrong checksum
+        # OSError: requests' errors; ValueError: a wrong checksum
+        except (OSError, ValueError) as error:
             failures.append(f"  {mirror}{file}: {' '.join(str(error).split())[:160]}")
     files = ", ".join(file for pair in _SETS[name].files.values() for file, _ in pair)
     raise LabError(

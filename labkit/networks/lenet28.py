@@ -66,7 +66,7 @@ def _compiler_arguments(file, sizes):
 
 
 @functools.cache
-def _module(file, sizes):
+def _compile(file, sizes):
     """Return the compiled module of a file of kernels, "loops", for a network's `Sizes`; it is compiled once."""
     return hostcuda.compiler.SourceModule(**_compiler_arguments(file, sizes))
 
@@ -81,7 +81,10 @@ def _compile_own(text, sizes):
 
 
 def precompile(experiments: list[str], networks: list[Sizes]) -> None:
-    """Compile the files of some experiments for networks of these sizes in parallel, into the engine's disk cache."""
+    """Compile the files of some experiments for networks of these sizes in parallel, into the engine's disk cache.
+
+    Raises hostcuda.driver.CompileError if the compiler refuses a file.
+    """
     capability = device().compute_capability
     arch = "sm_{}{}".format(*capability) if capability else None
     # `Lenet28.outputs` takes its kernels from loops.cu in every experiment.
@@ -143,6 +146,7 @@ class Lenet28(Model):
         sizes: Sizes | None = None,
         own: str = "",
     ):
+        """Check the parameters, allocate, and set the first weights; kernels are compiled when they are needed."""
         if experiment not in EXPERIMENTS:
             raise LabError(
                 f"lenet28 has no experiment {experiment!r}; it has {', '.join(EXPERIMENTS)}"
@@ -265,7 +269,7 @@ class Lenet28(Model):
             module = (
                 _compile_own(self.own, self.sizes)
                 if kernel in self._own
-                else _module(file, self.sizes)
+                else _compile(file, self.sizes)
             )
             function = module.get_function(kernel)
             # ARGUMENTS: "weights values B"
@@ -328,7 +332,7 @@ class Lenet28(Model):
     def _copy_to_constant(self):
         """Return a function (place) that copies the image at this place in the order to the kernel's constant array."""
         # its address, its bytes
-        target, size = _module("constant_input", self.sizes).get_global("image")
+        target, size = _compile("constant_input", self.sizes).get_global("image")
         images, copy_on_device = int(self._pointers["images"]), hostcuda.driver.memcpy_dtod
         return lambda place: copy_on_device(target, images + int(self._order[place]) * size, size)
 

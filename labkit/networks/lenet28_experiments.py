@@ -13,11 +13,11 @@ from labkit.networks.reference.lenet28 import Sizes
 
 
 class Threads(NamedTuple):
-    """The threads of a kernel: how many, how many per block, and the rows of the grid (images, rows or one)."""
+    """The threads of a kernel: how many, how many per block, and how many rows the grid has."""
 
-    threads: Callable[[Sizes], int]
+    threads: Callable[[Sizes], int]  # of a row
     block: Callable[[Sizes], int] = lambda s: 128
-    rows: str = "B"
+    rows: str = "B"  # "B": a row per image; "rows": at most MOST_ROWS of them; "1": one
 
 
 def _warp_per_sum(count: Callable[[Sizes], int]) -> Threads:

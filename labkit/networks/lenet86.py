@@ -177,6 +177,7 @@ class Network:
         conv: Variant | int | str | Sequence[Variant | int | str] | None = None,
         streams: Mapping[str, Any] | None = None,
     ):
+        """Read the weights, and find out whether the variants can compute the layers."""
         chosen = variants.as_variants(1 if conv is None else conv)
         self.conv = tuple(2 * chosen if len(chosen) == 1 else chosen)
         if len(self.conv) != 2:
@@ -290,6 +291,11 @@ class Network:
         DataFrame
             batch, op time 1 ms, op time 2 ms, layer time 1 ms, layer time 2 ms, total s, accuracy,
             distinct images.
+
+        Raises
+        ------
+        LabError
+            If a batch is smaller than 1, or there is not one label per image.
         """
         # here, because pandas loads slowly and `labkit doctor` needs only the weights
         import pandas as pd

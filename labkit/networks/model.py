@@ -32,7 +32,7 @@ class KernelSource:
         """
         # A function begins after a blank line, at the start of a line; before the first one is the
         # comment on the file.
-        _contract, *functions = re.split(r"\n\n(?=\S)", path.read_text(encoding="utf-8"))
+        _file_comment, *functions = re.split(r"\n\n(?=\S)", path.read_text(encoding="utf-8"))
         for function in functions:
             # not in a comment
             if head in re.sub(r"^//[^\n]*\n", "", function, flags=re.M).partition("{")[0]:
@@ -142,6 +142,7 @@ class Model(Closing):
 
     @weights.setter
     def weights(self, arrays: Mapping[str, ArrayLike]) -> None:
+        """Copy arrays to the device; LabError if a name or a shape is not the network's."""
         self._weights.write(
             require_shapes(arrays, self._weights.shapes, "the weights", self.network)
         )

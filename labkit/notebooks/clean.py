@@ -190,6 +190,7 @@ class Cleaner:
     """A filter for the HTML of a page."""
 
     def __init__(self):
+        """Choose the word that stands for HTML that is set aside, and what nh3, which filters, lets through."""
         self._word = f"labkit{secrets.token_hex(8)}"  # no notebook can guess it
         # "labkit….x0x" stands for the first of `_kept`
         self._place = re.compile(rf"{self._word}x(\d+)x")

@@ -144,7 +144,7 @@ def read_minutes() -> dict[str, str]:
 
 
 def has_series() -> bool:
-    """Return whether there are notebooks to work in: see `find_course`."""
+    """Return whether there are notebooks to work in, in the checkout or in a folder of `labkit start`."""
     return bool(course := find_course()) and (course / "notebooks").is_dir()
 
 
@@ -197,15 +197,15 @@ def find(names: Iterable[str] = ()) -> list[Path]:
     """Return the files of notebooks by name, each file once; without names, `list_notebooks`.
 
     A name is a file, "01_baseline", "closer_look/08_fp16", or a number: "1", "closer_look/8", "P1".
-    Others: LabError.
+    Raises LabError if a name is none of these.
     """
     return list(dict.fromkeys(map(_find_one, names))) or list_notebooks()
 
 
 def _find_one(name: str) -> Path:
-    """Return the file of the notebook with this name, number or path: see `find`.
+    """Return the file of the notebook with this name ("01_baseline"), number ("1", "closer_look/8", "P1") or path.
 
-    LabError lists the nearest names.
+    Raises LabError, with the nearest names, if there is none.
     """
     if name.endswith(".ipynb") and Path(name).is_file():
         return Path(name).resolve()

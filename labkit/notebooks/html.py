@@ -258,6 +258,7 @@ class ReportExporter(HTMLExporter):
     """
 
     def __init__(self, pages: list[ReportPage], documents: Iterable[ReportPage] = ()):
+        """Set what all templates use; `page` is set again for each page that is rendered."""
         self.pages, self.documents = pages, [*documents]
         # Of the page that is being rendered. `requests`: addresses on a network that its HTML would
         # load.
@@ -422,7 +423,7 @@ class Renderer(IPythonRenderer):
         return self.exporter.cleaner.keep(convert_formula(body, "block"))
 
     def latex_environment(self, name: str, body: str) -> str:
-        r"""Return the word that stands for `\begin{align}` or another environment as MathML: see `block_math`."""
+        r"""Return the word that stands for `\begin{align}…\end{align}`, or the like, as MathML on a line of its own."""
         return self.exporter.cleaner.keep(
             convert_formula(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block")
         )
@@ -495,7 +496,7 @@ def _embed(
     data: str, kind: str, alt: str, width: int | str | None = None, height: int | str | None = None
 ) -> str:
     """Return an image, in base64 and of this MIME type, as HTML with its dark version; a tap enlarges a wide one."""
-    # not "100%"
+    # a length in per cent counts as none
     width, height = (int(length) if str(length).isdecimal() else 0 for length in (width, height))
     size = f' width="{width}"' if width else ""
     size += f' height="{height}"' if height else ""
@@ -518,7 +519,7 @@ def _group_by_part(pages: Iterable[ReportPage]) -> list[tuple[str, str, list[Rep
     """Return (name, lead, pages) of each part that has pages; pages without a number get no name and lead."""
 
     def find_part(page: ReportPage) -> tuple[str, str]:
-        """Return the name and the lead of the part that a page belongs to."""
+        """Return the name and the lead of the part that a page belongs to, ("", "") if it has no number."""
         number = page.notebook.number
         if page.notebook.folder == execute.PRACTICE:
             return PRACTICE

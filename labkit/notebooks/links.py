@@ -35,7 +35,8 @@ _IN_SCRIPT = re.compile(r"(?:https?:)?//[\w.-]+\.\w+[^\s'\"]*")
 class Links(HTMLParser):
     """The addresses that a page links to (`found`) and that it loads from a network (`loaded`), and its `anchors`."""
 
-    def __init__(self, page: Path | str):  # a file, or its text
+    def __init__(self, page: Path | str):
+        """Read a page, given as a file or as its text."""
         super().__init__()
         # `_inside` is the element that text belongs to. A link with the anchor "" leads to the page
         # itself.

@@ -138,6 +138,7 @@ class Diff:
         return chosen
 
     def __repr__(self) -> str:
+        """Return the comparison as `diff -u` writes it, below the title."""
         text = [self.title, f"--- {self.files[0]}", f"+++ {self.files[1]}"]
         for rows in self.hunks:
             text.append(f"@@ line {rows[0].number} @@")
@@ -255,12 +256,8 @@ class Listing:
     """
 
     def __init__(self, file: str, text: str, language: str = "cuda", launch: str = ""):
-        self.file, self.text, self.language, self.launch = (
-            file,
-            text.rstrip() + "\n",
-            language,
-            launch,
-        )
+        self.file, self.text = file, text.rstrip() + "\n"
+        self.language, self.launch = language, launch
         self.source = self.text  # so that `labkit.grade` takes a listing as an attempt
 
     def __repr__(self) -> str:

@@ -189,10 +189,11 @@ def network(results: Recorded, batch: int = 10_000) -> pd.DataFrame:
 def name_networks(rows: pd.DataFrame) -> pd.DataFrame:
     """Return recorded times with a new column `network`, "fused, half": their row in a table for people.
 
-    PyTorch's graph (images on the device) and its streams (images from the host) share a row, as do
-    fused kernels with and without a graph.
+    Times on several GPUs are left out: they are another table. PyTorch's graph (images on the
+    device) and its streams (images from the host) share a row, as do fused kernels with and without
+    a graph.
     """
-    rows = rows[~rows["label"].str.contains("GPU")]  # times on several GPUs are another table
+    rows = rows[~rows["label"].str.contains("GPU")]  # "fused on 2 GPUs"
     # "PyTorch fp16, graph": these have the precision already
     is_pytorch = rows["label"].str.startswith("Py")
     label = rows["label"].str.replace(r"^(fused.*), graph$", r"\1", regex=True)

@@ -88,13 +88,15 @@ class Recorded:
     """
 
     def __init__(self, name: str, folder: Path | str | None = None):
+        """Read the times of the device with this name, or part of it, from `data/` or `folder`."""
         self.folder = Path(folder or data_dir())
         self.path = store.find_file(self.folder / "results", name)
         self.table = results.read(self.path)
         self.device = str(self.table["device"].iloc[0])
         self.date = str(self.table["date"].max())
 
-    def __repr__(self) -> str:  # "NVIDIA H200, recorded November 2026": messages begin with it
+    def __repr__(self) -> str:
+        """Return "NVIDIA H200, recorded November 2026": messages begin with it."""
         return f"{self.device}, recorded {datetime.date.fromisoformat(self.date):%B %Y}"
 
     @property
@@ -174,8 +176,9 @@ class Recorded:
         batch: int | None = None,
         kernel: str | None = None,
     ) -> Figures:
-        """Return op times in milliseconds, as `value` does; by default of the layers of lenet86 and lenet72.
+        """Return op times in milliseconds; by default of the layers of lenet86 and lenet72, at the largest batch.
 
+        Returns a number, a Series for several kernels or layers, a DataFrame for several of both.
         `kernel` is one of a variant's several kernels: the time of all its launches together.
         """
         if kernel is None:
@@ -369,7 +372,10 @@ class Recorded:
         kernel: str | None = None,
         per_image: bool = False,
     ) -> Figures:
-        """Return one counter, with the parameters of `counters`: a number, Series or table, as `value` does."""
+        """Return one counter, with the parameters of `counters`.
+
+        Returns a number, a Series for several kernels or layers, a DataFrame for several of both.
+        """
 
         def find_counter(which, layer) -> float:
             """Return the counter of one variant on one layer."""
@@ -420,7 +426,7 @@ class Recorded:
 
     # ------------------------------------------------------------------------------- sweep, streams
     def sweep(self) -> pd.DataFrame:
-        """Return the recorded sweep of rung 07, as `labkit.sweep` does: a row per point, a column per option."""
+        """Return the recorded sweep of rung 07, with the columns of `labkit.sweep`: a row per point."""
         return sweeps.read_sweep(self.path.stem, self.folder)
 
     def best(self, layer: Layer | str) -> Variant:

@@ -34,6 +34,7 @@ class Training:
     """
 
     def __init__(self, path: Path):
+        """Read a device's file of data/training/."""
         self.table = store.read_as_stored(path, *KEY, "date")
         self.device = str(self.table["device"].iloc[0])
         self.date = str(self.table["date"].max())

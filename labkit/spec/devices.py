@@ -439,6 +439,8 @@ def _make_gpu(
     The peaks are lanes x 2 FLOP (an FMA) x clock, and two transfers per memory clock over the whole
     bus.
     """
+    # some boards that share the host's memory report no clock
+    peak_bandwidth = 2 * memory_hz * bus_bits / 8 or math.inf
     # of one multiprocessor; `tensor`, `_HALF2`: its operations per clock
     lanes = _LANES.get(compute_capability, 128)
     # A new card's tensor cores are not known; before 7.0 there are none.
@@ -455,8 +457,7 @@ def _make_gpu(
         peak_flops=multiprocessors * lanes * 2 * clock_hz,
         peak_half2_flops=multiprocessors * _HALF2 * clock_hz,
         peak_tensor_flops=multiprocessors * tensor * clock_hz,
-        peak_bandwidth=2 * memory_hz * bus_bits / 8
-        or math.inf,  # some boards with shared memory report no clock
+        peak_bandwidth=peak_bandwidth,
         peak_link=_read_listed().get(facts["name"], {}).get("link_gb_s", math.inf) * GIGA,
         measured=measured,
         source=source,

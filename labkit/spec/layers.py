@@ -51,13 +51,14 @@ class Layer:
     K: int
 
     def __post_init__(self):
+        """Turn the sizes into Python's int; LabError if one is no positive integer, or the mask does not fit."""
         for dimension in "CHWMK":
             value = getattr(self, dimension)
             if not is_whole(value):
                 raise LabError(
                     f"layer {self.name!r}: {dimension} = {value!r} has to be a positive integer"
                 )
-            # one of NumPy's 32-bit integers could overflow in products
+            # int: one of NumPy's 32-bit integers could overflow in products
             object.__setattr__(self, dimension, int(value))
         if min(self.H, self.W) < self.K:
             raise LabError(
@@ -202,6 +203,7 @@ class Preset:
     layers: tuple[Layer, ...]
 
     def __getitem__(self, index: int) -> Layer:
+        """Return the layer with this index, from 0; IndexError, with how many there are, if there is none."""
         try:
             return self.layers[index]
         except IndexError:

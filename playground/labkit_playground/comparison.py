@@ -39,9 +39,12 @@ class Array:
     Attributes
     ----------
     data : bytes
+        What the kernel has written, little-endian.
     dtype : str
+        NumPy's name of the type.
     shape : tuple of int
     expected : sequence of float
+        In C order, as long as the array.
     allowed : sequence of float
         The largest error of each element, or one number for all.
     """
@@ -74,7 +77,10 @@ class Array:
 
 
 def compare_array(title: str, array: Array) -> None:
-    """Raise CheckFailed if an array has wrong elements: how many, and the first, as `labkit.measure.check` says it."""
+    """Raise CheckFailed if an array has wrong elements.
+
+    The message begins with `title`, and has their number and the first of them.
+    """
     if wrong := array.wrong():
         first = wrong[0]
         got, wanted, most = array.values[first], array.expected[first], array.allowed[first]
@@ -86,7 +92,10 @@ def compare_array(title: str, array: Array) -> None:
 
 
 def compare(array: Array, title: str, convolution: Convolution) -> None:
-    """Raise CheckFailed if an output is wrong: where, why it may be, and the first elements, as `labkit` says it."""
+    """Raise CheckFailed if an array [b, m, h, w], the output of a convolution, has wrong elements.
+
+    The message begins with `title`, and has where they are, why it may be, and the first of them.
+    """
     if not (wrong := array.wrong()):
         return
     indices = [array.index(place) for place in wrong]
@@ -98,7 +107,7 @@ def compare(array: Array, title: str, convolution: Convolution) -> None:
     )
     lines = [f"{title}: {len(wrong)} of {len(array.values)} outputs, at {ranges}"]
     lines += [f"It looks as if {hint}." for hint in _find_hints(array, convolution)]
-    first = wrong[:_SHOWN]  # they are printed as `labkit.measure.compare` prints a DataFrame
+    first = wrong[:_SHOWN]
     lines.append(f"The first {len(first)}:" if len(wrong) > len(first) else "These:")
     rows = []
     for place, index in zip(first, indices, strict=False):
@@ -112,7 +121,7 @@ def compare(array: Array, title: str, convolution: Convolution) -> None:
 
 
 def _format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table as pandas writes it without an index, with right-aligned cells."""
+    """Yield the lines of a table with right-aligned cells, as pandas writes a DataFrame without its index."""
     widths = [max(len(head) + 1, *(len(row[i]) for row in rows)) for i, head in enumerate(heads)]
     for row in (heads, *rows):
         yield " ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
@@ -144,10 +153,11 @@ def _find_hints(array: Array, convolution: Convolution) -> Iterator[str]:
     """Yield common mistakes that give the same output, as clauses after "It looks as if": "the mask was flipped"."""
     values, expected, shape, slack = array.values, array.expected, array.shape, max(array.allowed)
 
-    # whether all pairs of numbers are equal, within the largest allowed error
     def like(some, others):
+        """Return whether all pairs of numbers are equal, within the largest allowed error."""
         return all(abs(a - b) <= slack for a, b in zip(some, others, strict=True))
 
+    # the errors are small: every output is about right, and so no mistake below gives it
     if like(values, expected):
         return
     width = size(array.dtype)
@@ -173,7 +183,7 @@ def _find_hints(array: Array, convolution: Convolution) -> Iterator[str]:
     for axis, name in enumerate("bmhw"):
         step, extent = math.prod(shape[axis + 1 :]), shape[axis]
         for by in range(1, extent - 1):
-            # all but the first `by` along axis
+            # the places whose index along the axis is at least `by`: i - by * step has one less by `by`
             inner = [i for i in range(len(values)) if i // step % extent >= by]
             if like((values[i] for i in inner), (expected[i - by * step] for i in inner)) or like(
                 (values[i - by * step] for i in inner), (expected[i] for i in inner)
@@ -190,12 +200,15 @@ def _find_hints(array: Array, convolution: Convolution) -> Iterator[str]:
 
 
 def _find_factor(wrong: Sequence[float], right: Sequence[float]) -> float:
-    """Return the number by which outputs, three or more, are larger than the right ones; 0 if there is none."""
+    """Return the factor by which all outputs differ from the right ones.
+
+    Returns 0 if there is none other than 1, within a thousandth; if there are fewer than three
+    outputs; or if one is NaN or infinite.
+    """
     if len(right) < 3 or not (all(map(math.isfinite, wrong)) and any(wrong) and any(right)):
         return 0.0
     pairs = [*zip(wrong, right, strict=True)]
-    # of least squares
-    factor = sum(a * b for a, b in pairs) / sum(b * b for b in right)
+    factor = sum(a * b for a, b in pairs) / sum(b * b for b in right)  # that of least squares
     slack = 1e-3 * sum(map(abs, wrong)) / len(wrong)
     close = all(abs(a - factor * b) <= slack + 1e-3 * abs(factor * b) for a, b in pairs)
     return factor if close and abs(factor - 1) > 0.01 else 0.0

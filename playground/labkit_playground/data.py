@@ -34,10 +34,12 @@ _PLENTY = 1 << 32  # bytes of device memory: no case of an exercise needs as muc
 
 
 class Arrays:
-    """The bytes of arrays, each array kept once."""
+    """The bytes of arrays, each array kept once, in `data`, a file of the page."""
 
     def __init__(self):
-        self.data, self.known = bytearray(), {}
+        """Begin without arrays."""
+        self.data = bytearray()
+        self.known: dict[bytes, int] = {}  # the digest of an array's bytes -> where they begin
 
     def add(self, array: np.ndarray) -> dict:
         """Keep an array's bytes, once; return its description: ``at`` (in bytes), ``bytes``, ``type``, ``shape``."""
@@ -93,6 +95,7 @@ def _describe_rung(name: str) -> dict:
     for layer, batch in (*TEST_SHAPES, (SMALL, 1)):
         with contextlib.suppress(EngineError):
             kernel = start.on(layer)
+            # the bound is linear in the scale: its values at 1 and at 0 are enough
             one, none = tolerance(start.rounding, np.array([1.0, 0.0]), layer.terms)
             shapes.append(
                 {
@@ -132,7 +135,10 @@ def find_reason(task: Exercise) -> str:
 
 
 def _describe(task: Exercise, arrays: Arrays) -> dict:
-    """Return the data of an exercise as `collect` describes them, and add its arrays to `arrays`."""
+    """Return the data of an exercise as `collect` describes them, and add its arrays to `arrays`.
+
+    If it is not offered, "missing" says why, and there are no cases.
+    """
     subject, missing = task.subject, find_reason(task)
     facts = {
         "title": task.title,
@@ -159,7 +165,11 @@ def _describe(task: Exercise, arrays: Arrays) -> dict:
 
 
 def _describe_geometry(kernel: LayerKernel, batch: int) -> dict:
-    """Return ``options``, ``buffers`` (bytes by name) and ``launches`` of a kernel on a batch of images."""
+    """Return ``options``, ``buffers`` (bytes by name) and ``launches`` of a kernel on a batch of images.
+
+    An argument of a launch is the name of a buffer or a number. Raises LabError if the kernel
+    computes the batch in several launches.
+    """
     start, layer, scope = kernel.variant, kernel.layer, kernel.scope
     scratch = start.rung.scratch(scope)  # bytes per image
     if images_per_launch(batch, scratch, _PLENTY, start.rung.images(scope)) != batch:

@@ -30,7 +30,10 @@ def load(stored: str) -> None:
 
 
 def add(number: str, cases: str, arrays) -> None:
-    """Set the cases of an exercise, with which its attempts are judged: its two files."""
+    """Set the cases of an exercise, with which its attempts are judged.
+
+    `cases` is the text of its file ``later/04a.json``, `arrays` the bytes of ``later/04a.bin``.
+    """
     data = bytes(arrays)
     STORED[number]["cases"] = json.loads(cases)
     exercise(number).subject.load(
@@ -39,12 +42,15 @@ def add(number: str, cases: str, arrays) -> None:
 
 
 def exercises() -> str:
-    """Return all exercises, for a page."""
+    """Return JSON: a list of what the page shows of each exercise, as `_describe` returns it."""
     return json.dumps([_describe(number, stored) for number, stored in STORED.items()])
 
 
 def _describe(number: str, stored: dict) -> dict:
-    """Return what the page shows of an exercise: title, starting code, goals, or why it is "missing"."""
+    """Return what the page shows of an exercise, such as title, starting code and goals.
+
+    If it is not offered, "missing" says why, and there is no starting code; else it is "".
+    """
     if stored["missing"]:
         return {"number": number, **stored}
     task = exercise(number)
@@ -61,7 +67,12 @@ def _describe(number: str, stored: dict) -> dict:
 
 
 def plan(number: str, source: str) -> str:
-    """Return JSON: an attempt's ``cases``, as `page.compile` and the worker take them, or why it is ``refused``."""
+    """Return JSON: an attempt's ``cases``, or why it is ``refused``.
+
+    A case has what the worker needs: ``compile``, the arguments of the compilation; ``launches``;
+    ``buffers``; ``runs``; ``constant``, the name of the array that gets the weights, or None.
+    `source` is the text of the attempt, a cell without its first line.
+    """
     task, stored = exercise(number), STORED[number]
     try:
         text = task.attempt(source)
@@ -72,7 +83,7 @@ def plan(number: str, source: str) -> str:
     in_place_of_rung = "no_extern_c" in stored
     # as `labkit.ladder.variants.Variant` chooses
     only = names[0] if in_place_of_rung and len(names) == 1 else None
-    # the array that gets the weights
+    # the array that gets the weights: the rung's own, else the only one that there is
     constant = stored["constant"] if stored["constant"] in names else only
     extern_c = not in_place_of_rung and 'extern "C"' not in text
     compiled = {
@@ -102,6 +113,10 @@ def grade(number: str, source: str, events: str, arrays, hints: int) -> str:
 
     Parameters
     ----------
+    number : str
+        The exercise, "04a".
+    source : str
+        The attempt.
     events : str
         The grader's marks and the records of the launches, as `labkit.exercises.grader` writes
         them.

@@ -26,14 +26,15 @@ def load(rungs: str) -> None:
 
 
 def merge(cell: str, number: str, rung: str) -> str:
-    """Return JSON: a cell with ``--part`` put into an exercise's starting code, or a rung's source.
+    """Return JSON: a cell with ``--part``, whose functions replace those of an exercise's starting code or of a rung.
 
-    It has the whole ``source``; ``lines``, the cell's line for each line that comes from it;
-    ``brace``, the line of an open bracket in the cell, or 0. Or why it is ``refused``.
+    `number` is the exercise; if it is "", `rung` names the rung, "07 step=rows". The answer has the
+    whole ``source``; ``lines``, the cell's line for each line that comes from it; ``brace``, the
+    line of an open bracket in the cell, or 0. Or it has why the cell is ``refused``.
     """
-    whole = exercise(number).start if number else RUNGS[rung]["source"]
+    replaced = exercise(number).start if number else RUNGS[rung]["source"]
     try:
-        source = kernel_files.with_functions(whole, cell)
+        source = kernel_files.with_functions(replaced, cell)
     except LabError as error:
         return json.dumps({"refused": str(error)})
     brace = find_unclosed_brace(code_only(cell))
@@ -41,7 +42,10 @@ def merge(cell: str, number: str, rung: str) -> str:
 
 
 def plan(rung: str, source: str) -> str:
-    """Return JSON: the ``shapes`` of a rung, each with what to compile and to launch, or why it is ``refused``."""
+    """Return JSON: the ``shapes`` of a rung, each with what to compile and to launch, or why a source is ``refused``.
+
+    `rung` is its name with options, "07 step=rows"; `source` is the text of the kernel in its place.
+    """
     facts, code = RUNGS[rung], code_only(source)
     place = kernel_files.Place(*facts["place"])
     try:
@@ -72,7 +76,7 @@ def plan(rung: str, source: str) -> str:
 
 
 def explain(about: str, dtype: str, size: Sequence[int], arrays) -> str:
-    """Return why an output of a rung is wrong, as `labkit.check` says it: which, and the first of them.
+    """Return why an output of a rung is wrong, as `labkit.check` says it, with the first elements; "" if it is right.
 
     Parameters
     ----------

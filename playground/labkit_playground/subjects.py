@@ -93,7 +93,7 @@ class Stored:
         )
 
     def measure(self, case: Case, runs: Sequence[Mapping[str, bytes]]) -> Counts:
-        """Return the largest error for real numbers on a hidden shape, relative to sum |x| |k| of the output."""
+        """Return {"largest_error": of the last run, relative to sum |x| |k|}; {} if the case has no real numbers."""
         wanted = case.what["runs"][-1]["outputs"][0]
         if "scale" not in wanted:
             return {}

@@ -92,6 +92,7 @@ class Firefox:
         self.process.wait(30)
 
     def _ask(self, command, **fields):
+        """Send a command of the protocol Marionette; return its result. Raises RuntimeError with Firefox's message."""
         self.asked += 1
         text = json.dumps([0, self.asked, command, fields]).encode()
         self.connection.sendall(b"%d:%s" % (len(text), text))
@@ -101,6 +102,7 @@ class Firefox:
         return result
 
     def _answer(self):
+        """Return the next message: its length, a colon, and so many bytes of JSON."""
         length = b""
         while (byte := self.stream.read(1)) != b":":
             length += byte

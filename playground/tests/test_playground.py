@@ -101,11 +101,12 @@ def test_every_licence_is_beside_what_it_covers():
 
 def test_it_is_built_into_an_empty_folder_or_its_own(tmp_path, monkeypatch, capsys):
     def write(out, *_):
+        """Write three files, as each part of the build."""
         (out / "engine").mkdir(parents=True, exist_ok=True)
         for name in ("licences.txt", "engine/licences.txt", "index.html"):
             (out / name).write_text("new")
 
-    for name in ("page", "write_lab", "write_size", "service"):
+    for name in ("write_page", "write_lab", "write_size", "write_service_worker"):
         monkeypatch.setattr(build, name, write)
     mine = tmp_path / "mine"
     mine.mkdir()
@@ -131,17 +132,18 @@ def test_it_is_built_into_an_empty_folder_or_its_own(tmp_path, monkeypatch, caps
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
+    """Return the folder playground/ of a built site, with a large file in place of the engine."""
     if not (SOURCES / "node_modules").is_dir() or not shutil.which("node"):
         pytest.skip(
             "the page cannot be bundled here: `make playground` brings its node modules, and needs node"
         )
     out = tmp_path_factory.mktemp("site") / "playground"
-    build.page(out)
+    build.write_page(out)
     (out / "engine").mkdir()
     shutil.copy(Path(__file__).parent / "lab.mjs", out)
     (out / "engine" / "large.bin").write_bytes(bytes(2_700_000))
     build.write_size(out)
-    build.service(out)
+    build.write_service_worker(out)
     write_pages(out.parent)
     return out
 
@@ -167,6 +169,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 def serve(folder):
+    """Serve a folder in a thread; return the server, and the address of its playground/."""
     server = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), functools.partial(_Quiet, directory=folder)
     )
@@ -176,6 +179,7 @@ def serve(folder):
 
 @pytest.fixture(scope="module")
 def address(folder):
+    """Yield the address at which the playground is served."""
     server, address = serve(folder.parent)
     yield address
     server.shutdown()
@@ -230,6 +234,7 @@ def test_axe_finds_nothing_and_nothing_is_cut_off(tab, address, size):
     tab.set_viewport_size(size)
 
     def look(where):
+        """Require that the page fits into the window and is accessible; `where` is for the message."""
         assert tab.evaluate("document.documentElement.scrollWidth") <= size["width"], where
         tab.evaluate(axe)
         for theme, options in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
@@ -571,6 +576,7 @@ void two(__half* h, size_t n, bool b, float **deep) {}
     )
 
     def short(parameters):
+        """Return (name, type, array, number) of each parameter."""
         return [
             (parameter["name"], parameter["type"], parameter.get("array"), parameter["number"])
             for parameter in parameters

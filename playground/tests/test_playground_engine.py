@@ -100,6 +100,7 @@ def lab(tab):
 
 
 def request(source, *arguments, n=256, grid=4, block=64, **fields):
+    """Return a request to run the source's kernel on arrays x and y of n floats; `fields` are added to it."""
     kernel = source.partition("void ")[2].partition("(")[0]
     inputs = {"x": {"type": "float32", "length": n}, "y": {"type": "float32", "length": n}}
     launch = {"kernel": kernel, "grid": grid, "block": block, "arguments": [*arguments]}
@@ -254,6 +255,7 @@ def test_an_endless_kernel_is_stopped(lab, tab):
 
 
 def native(asked, source):
+    """Return what the CPU engine measures of an attempt in a process of its own."""
     with temporary.folder() as folder:
         command, environment = grade.write_job(asked, source, folder)
         return grade.collect_result(

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.thorough("the playground, in browsers")
 
 
 def said(function, *arguments):
+    """Return the message of the CheckFailed that a call raises; "" if it raises none."""
     try:
         function(*arguments)
     except CheckFailed as wrong:

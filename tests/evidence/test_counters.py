@@ -57,6 +57,7 @@ print(json.dumps([[r.kernel, r.counts, r.sites] for r in checking.launches()]))
 
 @pytest.fixture(scope="module")
 def launches(tmp_path_factory):
+    """Run SCRIPT in check mode; return (kernel, its counters) of each launch, which the engine's file has, too."""
     out = tmp_path_factory.mktemp("check") / "records.jsonl"
     environment = {
         **os.environ,

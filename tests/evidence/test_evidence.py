@@ -17,6 +17,7 @@ pytestmark = [
 
 
 def profile(sectors=(800, 100), sites=()):
+    """Return a profile of a launch per number of `sectors`, with these `sites`."""
     rows = [
         {
             "variant": f"0{i} rung",

@@ -114,11 +114,13 @@ def test_what_the_cpu_engine_cannot_run_is_refused():
 
 def test_each_kernel_is_drawn_in_per_cent_of_its_own_busiest_unit(tmp_path):
     def describe(*units):
+        """Draw units; return the words in the picture's file."""
         bars.units(*units, path=tmp_path / "units.png")
         with Image.open(tmp_path / "units.png") as image:
             return image.info["Description"]
 
     def make(**work):
+        """Return the work of a kernel: 0 of each kind, except for what is given."""
         names = ("unique_bytes", "loaded_sectors", "stored_sectors", "global_lines")
         names += ("global_passes", "shared_wavefronts", "constant_requests", *H200.instructions)
         return {"kernel": "conv", "why_none": "", **dict.fromkeys(names, 0), **work}

@@ -33,6 +33,7 @@ def number_of(path):
 
 
 def sources(path, kind):
+    """Return the texts of a notebook's cells of a kind, "code" or "markdown"."""
     return [
         cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == kind
     ]

@@ -134,6 +134,7 @@ def test_each_new_miss_unlocks_a_hint():
 @pytest.mark.parametrize("number", ["00a", "01b", "14a", "P5b"])
 def test_each_seed_draws_other_inputs_and_the_same_seed_the_same(number):
     def drawn(seed):
+        """Return what a seed draws: the cases, and their inputs as bytes."""
         subject = exercise(number).with_seed(seed).subject
         return [case.what for case in subject.cases], pickle.dumps(
             [*map(subject.inputs, subject.cases)]

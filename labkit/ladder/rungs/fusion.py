@@ -8,7 +8,7 @@ from labkit.ladder.rungs.unroll_gemm import GEMM
 
 
 def _unrolls(s: Scope) -> bool:
-    """Return whether u is written: in one sub-step im2col is still a kernel of its own."""
+    """Return whether u, the matrix of all windows, is written: in one sub-step im2col is still a kernel of its own."""
     return s.step == "elements"
 
 
@@ -32,8 +32,9 @@ RUNG = Rung(
             buffers=("x", "k", "y"),
             used=lambda s: not _unrolls(s),
             library=lambda s: False,
+            # two arrays of floats
             shared=lambda s: 8 * s.tile * (s.depth if s.step == "whole" else s.tile),
-        ),  # two arrays of floats
+        ),
     ),
     base="unroll_gemm",
     path=("elements",),

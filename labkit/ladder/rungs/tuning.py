@@ -70,7 +70,8 @@ def _count_shared_bytes(s: Scope) -> int:
     masks = (
         0 if s.step in ("rows", "maps", "constant") else 4 * s.channels * s.K**2 * s.maps * s.groups
     )
-    # the most that a block reaches into, below that of its first thread
+    # Threads side by side have the columns of a strip of `s.rows` rows, then those of the strip
+    # below: so many strips below that of its first thread does a block reach, at most.
     lower_strips = (s.block[0] + s.Wo - 2) // s.Wo
     rows = lower_strips * s.rows + s.rows + s.K - 1
     return masks + (4 * s.W * min(s.H, rows) if s.step == "shared" else 0)

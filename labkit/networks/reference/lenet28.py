@@ -28,6 +28,7 @@ class Sizes:
     classes: int = 10  # the outputs
 
     def __post_init__(self):
+        """Raise LabError for sizes that do not fit together."""
         if min(self.side, self.K, self.maps, self.pool, self.classes) < 1 or self.side < self.K:
             raise LabError(f"{self}: all sizes are at least 1, and K is at most side")
         if self.c1 % self.pool:
@@ -47,12 +48,12 @@ class Sizes:
 
     @property
     def outputs(self) -> int:
-        """The values of c1."""
+        """The number of values in c1's output, all maps together."""
         return self.maps * self.c1**2
 
     @property
     def features(self) -> int:
-        """The values of s1."""
+        """The number of values in s1's output, all maps together: the inputs of f."""
         return self.maps * self.s1**2
 
     @property
@@ -83,7 +84,7 @@ class Sizes:
 
     @property
     def divisors(self) -> dict[str, int]:
-        """The divisor of each parameter's learning rate."""
+        """The number by which the learning rate is divided for each parameter: in lenet28 576 for c1, 1 for f."""
         return {
             "c1": self.c1**2,
             "c1_bias": self.c1**2,

@@ -30,13 +30,13 @@ EXERCISE = Exercise(
         counted(
             "shared_store_wavefronts",
             _NAME,
-            per=280,
+            per=280,  # stores of warps
             what="wavefronts per shared store",
             at_most=1.25,
             least={"shared_store_instructions": 70},
             most={"global_store_requests": 150},  # of whole maps; 252 without shared memory
         ),
-    ),  # 280 stores of warps
+    ),
     mistakes=(
         Mistake(
             "There is a gap after each map now, but of a size that leaves the maps in the same banks: their "

@@ -22,11 +22,11 @@ EXERCISE = Exercise(
         counted(
             "global_load_sectors",
             _PIXELS,
-            per=128,
+            per=128,  # loads of warps
             what="sectors per load",
             at_most=1,
             least={"unique_bytes": 4096},
-        ),  # of 128 warps
+        ),
         counted("global_load_requests", _PIXELS, what="load requests", at_most=128),
         counted("reduction_requests", _PIXELS, what="atomic requests", at_most=128),
         counted(

@@ -22,6 +22,7 @@ EXERCISE = Exercise(
         hidden=(range(1, 10), range(1, 300), range(-3000, 3001)),
     ),
     goals=(
+        # more loads than needed miss the next goal, not this one
         counted(
             "global_load_sectors",
             _ROWS,
@@ -29,7 +30,7 @@ EXERCISE = Exercise(
             what="sectors per load",
             at_most=4,
             least={"unique_bytes": 2 * 4 * 2048},
-        ),  # more loads than needed miss the next goal, not this one
+        ),
         counted("global_load_requests", _ROWS, what="load requests", at_most=3 * 64),
         counted("global_store_requests", _ROWS, what="store requests", at_most=64),
         counted("barriers", _ROWS, exactly=0, most={"named_barriers": 0}),
