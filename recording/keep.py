@@ -79,11 +79,12 @@ def record_table(
     digits: int = 5,
     read: Callable = store.read_as_stored,
 ) -> Path:
-    """Merge rows of one device into its file, `data/`, or `out`, / `folder` / nvidia-h200.csv, and return the file.
+    """Merge rows of one device into its file, such as data/versus/nvidia-h200.csv, and return the file.
 
-    The column "device" names it. A new row replaces those with the same values in the columns
-    `key`; None replaces the file. The rest is as for `merge_rows`. Raises LabError if the table is
-    empty or mixes devices.
+    `folder` is "versus", and `out` is in place of data/; the column "device" gives the file its
+    name. A new row replaces those with the same values in the columns `key`; None replaces the
+    file. Rows are sorted by `order`, else new ones come last. A float gets `digits` significant
+    digits. `read` reads the old file. Raises LabError if the table is empty or mixes devices.
     """
     names = table["device"].unique()
     if len(names) != 1:

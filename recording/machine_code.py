@@ -73,9 +73,10 @@ def _run_nvdisasm(cubin: Path) -> str:
 
 
 def read_accesses(text: str, name: str) -> list[tuple]:
-    """Read the rows of `disassemble` from the output of ``nvdisasm -gi -c``.
+    """Return the rows of `disassemble`, tuples of `COLUMNS`, from the output of ``nvdisasm -gi -c``.
 
     The line is that of the file `name`, also where an instruction of another file is inlined there.
+    Rows are sorted by kernel, line and instruction, those without a predicate first.
     """
     counts: Counter = Counter()
     # the line of the next instruction, or 0; whether an instruction has followed its place

@@ -16,7 +16,6 @@ from labkit import LabError, variant
 from labkit.base import manifest
 from labkit.base.numerals import format_digits, ms
 from labkit.base.paths import PACKAGE
-from labkit.ladder.rung import Scope
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import ON_CPU
 from labkit.networks import fused
@@ -200,36 +199,27 @@ def list_gpus() -> Iterator[Device]:
             )
 
 
-def _list_scopes(number: int, **options: str) -> list[Scope]:
-    """Return the scope of a rung's variant on each layer: the sizes of its launch.
+def _require_rung(number: int, **options: str) -> None:
+    """Raise LabError unless the assumed device can run a rung on each layer.
 
-    `options` are those of `variant`, such as step="warpgroups". Raises LabError if the assumed
-    device cannot run it.
+    `options` are those of `variant`, such as step="warpgroups".
     """
     kernel = variant(number, **options)
-    return [kernel.on(layer).scope for layer in LAYERS]
+    for layer in LAYERS:
+        kernel.supports(layer)
 
 
-def _describe_support(run: Callable[[], object]) -> str:
+def _describe_support(require: Callable[[], object]) -> str:
     """Return "yes", or "no: use 07 tuning", with what the refusal says to use instead.
 
-    `run` raises LabError if the page does not run on the assumed device.
+    `require` raises LabError, the refusal, if the page does not run on the assumed device.
     """
     try:
-        run()
+        require()
     except LabError as refusal:  # "...: take 07 tuning, or HOSTCUDA_ENGINE=cpu"
         other = str(refusal).rpartition(": ")[2].removesuffix(f", or {ON_CPU}")
         return f"no: use {other.removeprefix('take ').removesuffix(' itself')}"
     return "yes"
-
-
-def _count_blocks_of_network() -> list[int]:
-    """Return the fused network's blocks per multiprocessor by data type.
-
-    Raises LabError if it cannot run.
-    """
-    fused.require_gpu(None)
-    return [*map(fused.KERNELS[None].blocks, fused.PRECISIONS.values())]
 
 
 def format_cards() -> str:
@@ -244,9 +234,9 @@ def format_cards() -> str:
                 ", ".join(cards),
                 "{}.{}".format(*capability),
                 "yes",
-                *(_describe_support(partial(_list_scopes, rung.number)) for rung in _LIMITED),
-                _describe_support(_count_blocks_of_network),
-                _describe_support(lambda: _list_scopes(11, step="warpgroups")),
+                *(_describe_support(partial(_require_rung, rung.number)) for rung in _LIMITED),
+                _describe_support(partial(fused.require_gpu, None)),
+                _describe_support(partial(_require_rung, 11, step="warpgroups")),
             ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

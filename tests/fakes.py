@@ -94,6 +94,8 @@ class FakeKernel:
 
 
 class FakePlan:
+    """A plan of a FakeVariant: its kernels sleep, and its result is computed on the host."""
+
     def __init__(self, variant, layer, batch, y):
         ensure_context()
         self.variant, self.layer, self.batch = variant, layer, batch

@@ -142,6 +142,8 @@ def test_launches_of_one_kernel_are_added_up(monkeypatch):
     stamps = iter((0, 1, 11, 13, 33))  # ms, at four launches and the end
 
     class Event:
+        """An event of hostcuda whose time is the next of the given stamps."""
+
         def record(self):
             self.at = next(stamps)
             return self

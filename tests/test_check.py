@@ -715,6 +715,8 @@ def test_a_model_cannot_pass_with_what_is_no_result_or_a_bound_that_says_nothing
 
 def test_a_model_must_compare_something_of_the_right_shape():
     class Nothing:
+        """A network that compares nothing."""
+
         def comparisons(self, seed):
             return []
 

@@ -46,6 +46,8 @@ class Tensor:
 
 
 class Event:
+    """An event of PyTorch: between two of them there is one convolution, which takes 0.25 ms."""
+
     def __init__(self, torch, enable_timing):
         assert enable_timing
         self.torch = torch

@@ -165,6 +165,8 @@ def mirror(tmp_path, monkeypatch):
     requests = []
 
     class Handler(http.server.SimpleHTTPRequestHandler):
+        """A server of files that notes what it is asked for."""
+
         def do_GET(self):
             requests.append(self.path)
             super().do_GET()

@@ -88,7 +88,7 @@ def test_times_are_kept_layer_by_layer(monkeypatch):
     kept, clock = [], count()
 
     def bench(chosen, layer, batch, layer_time=True, **options):
-        """Measure nothing; Ctrl-C comes at the third run."""
+        """Measure nothing; Ctrl-C comes at the fourth timed run."""
         if not layer_time and next(clock) == 3:
             raise KeyboardInterrupt
         return pd.DataFrame(

@@ -59,6 +59,8 @@ ON_GPU = {"labkit": {"engine": "gpu", "device": "NVIDIA H200", "date": "2026-11-
 
 
 class Recorder(execute.Progress):
+    """A progress that notes what it is told."""
+
     def __init__(self):
         self.seen = []
 
@@ -717,6 +719,8 @@ def test_two_reports_at_once_are_both_listed(tmp_path, monkeypatch, quick):
     )
 
     class Between(execute.Progress):
+        """A progress that makes a report of another notebook when one is finished."""
+
         def finish(self, notebook):  # one has written its page, and not yet its index
             report.make([str(two)], tmp_path / "out", stored=True)
 

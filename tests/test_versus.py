@@ -57,6 +57,8 @@ class Tensor(np.ndarray):
 
 
 class Event:
+    """An event of PyTorch; what libraries do moves the clock [ms], and a run takes 1 ms more."""
+
     clock = 0.0
 
     def __init__(self, enable_timing):
@@ -282,6 +284,8 @@ def test_of_triton_the_fastest_tile_is_taken(given, monkeypatch):
     calls = []
 
     class Kernel:
+        """A kernel of Triton: kernel[grid](...) launches it."""
+
         def __getitem__(self, grid):
             def run(
                 x, k, y, pixels, C, H, W, M, K, size, terms, maps, precision, num_warps, num_stages
@@ -375,6 +379,8 @@ def test_a_stale_output_is_left_out(given, monkeypatch, capsys):
     """A kernel that computes nothing leaves NaN, or the other input's results."""
 
     class Kernel:
+        """A kernel of Triton that computes nothing."""
+
         def __getitem__(self, grid):
             return lambda *arguments, **options: None
 

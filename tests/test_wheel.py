@@ -197,6 +197,8 @@ def test_the_data_of_the_playground_come_with_their_wheel(installed):
 )
 def test_an_installed_package_is_restored_from_where_it_came(monkeypatch, direct, command):
     class Distribution:
+        """An installed package with this direct_url.json."""
+
         read_text = staticmethod(lambda name: direct)
 
     monkeypatch.setattr(installation.metadata, "distribution", lambda name: Distribution)

@@ -191,6 +191,8 @@ def test_an_executor_has_a_bounded_number_of_submissions_at_a_time(walled, tmp_p
     running, most = set(), []
 
     class Counting(ThreadPoolExecutor):
+        """An executor that notes how many tasks run at a time."""
+
         def submit(self, *args):
             """Start a task, and note how many now run."""
             future = super().submit(*args)
@@ -261,6 +263,8 @@ def test_dask_grades_and_a_lost_executor_loses_nothing(walled):
     )
 
     class Broken(ThreadPoolExecutor):
+        """An executor whose tasks fail as if their process had been killed."""
+
         def submit(self, *args):
             return super().submit(broken)
 

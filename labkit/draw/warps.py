@@ -93,7 +93,11 @@ def coalescing(page: Page, layer: Layer | str, block: tuple[int, int] = (16, 16)
 
 
 def _draw_panels(page: Page, addresses: object, size: int, subtitle: str = "") -> None:
-    """Draw a panel of lanes and sectors for each array of `addresses`; the parameters are those of `sectors`."""
+    """Draw a panel of lanes and sectors for each array of `addresses`.
+
+    `addresses` has up to 32 addresses, one per lane, or maps names to such arrays; `size` is the
+    number of bytes per lane.
+    """
     panels = _require_panels(addresses, "draw.sectors", "addresses")
     moved = [len(bytes_used(lanes, size)[1]) for lanes in panels.values()]
     page.open(

@@ -133,7 +133,9 @@ def measure_cases(
 ) -> None:
     """Check all cases, time them in turn, `repeat` times each, and check what the last runs have left.
 
-    `after_each_round` is called whenever each case has been timed once more.
+    A first run of each warms up: its time is not kept. `flush` overwrites the L2 cache before a
+    run. `after_each_round` is called whenever each case has been timed once more. Sets `times`
+    and `error` of the cases. Raises CheckFailed if probabilities are wrong.
     """
     for case in cases:
         images.check(case, "before timing")

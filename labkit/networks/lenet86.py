@@ -434,6 +434,7 @@ class NetworkBatch(Closing):
     """
 
     def __init__(self, network: Network, B: int, x: np.ndarray | None = None):
+        """Allocate, copy the weights to the device, collect the launches; if one fails, what was allocated is freed."""
         if any(variant.io_dtype != np.float32 for variant in network.conv):
             raise LabError(f"{network!r}: a batch of it needs both convolutions in float32")
         if x is None:

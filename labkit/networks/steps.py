@@ -104,6 +104,7 @@ def bench_steps(batch: int | None = None, repeat: int | None = None) -> pd.DataF
         layer_times: dict[str, list[dict[str, float]]] = {name: [] for name in batches}
 
         def time_all_layers() -> None:
+            """Run a pass of each network with a kernel per layer, and keep the times of its layers."""
             for name, separate in batches.items():
                 flush()
                 flush()  # meanwhile the host issues the launches, as in `Entry.time`
@@ -198,7 +199,7 @@ def _list_fused(stack: ExitStack, images: Images) -> Iterator[Entry]:
     memory, B = stack.enter_context(Buffers()), images.count
     floats, _, _ = images.forms["float32"]
     x = memory.copy_in(floats)
-    # page-locked, for all cases from the host
+    # form of the images -> (page-locked array, height and width of bytes, the value that stands for 1)
     arrays = {}
     for pixels in ("float32", "uint8 86x86"):
         array, source, white = images.forms[pixels]

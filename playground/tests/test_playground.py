@@ -164,6 +164,8 @@ def write_pages(out):
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
+    """A server of files that prints nothing."""
+
     def log_message(self, *about):
         """Say nothing."""
 

@@ -45,6 +45,8 @@ QUICK = ("00a", "04a", "P3b")  # threads alone; a barrier, wavefronts; shuffles 
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
+    """A server of files that prints nothing."""
+
     def log_message(self, *about):
         """Say nothing."""
 

@@ -33,10 +33,10 @@ def _as_pair(value: object) -> tuple[int, int]:
         for size, name in zip(value, ("rows", "maps"), strict=True)
     )
     if (rows, maps) not in (times := _read_times()):
-        every = [sorted({pair[axis] for pair in times}) for axis in (0, 1)]
+        swept_rows, swept_maps = (sorted({pair[axis] for pair in times}) for axis in (0, 1))
         raise LabError(
             f"{rows} rows in {maps} maps were not timed; the sweep has "
-            f"{', '.join(map(str, every[0]))} rows in {', '.join(map(str, every[1]))} maps"
+            f"{', '.join(map(str, swept_rows))} rows in {', '.join(map(str, swept_maps))} maps"
         )
     return rows, maps
 
