@@ -22,8 +22,8 @@ class Counter(NamedTuple):
         least possible number), "bytes" (of all lanes), "lines" (of 128 bytes of global memory, per
         request) or "groups" (loads from shared memory, of which those that a compiler can join into one
         of 16 bytes count as one), of a launch "barriers", "block_barriers" and "named_barriers" (of
-        warps), "matrices" (warps' operations on matrices), "exchanges" (warps' shuffles, votes, matches and reductions),
-        "largest_result" (the largest integer that an atomic operation has returned),
+        warps), "matrices" (warps' operations on matrices), "exchanges" (warps' shuffles, votes,
+        matches and reductions), "largest_result" (the largest integer that an atomic operation has returned),
         "counter_results" (values, of single lanes, that atomic operations on an allocation of one
         value have returned),
         "unique_bytes", "busiest_warp" (the most memory instructions of a warp), "two_way_warps" (that
