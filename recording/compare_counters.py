@@ -233,31 +233,36 @@ def compare_tables(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
 
 
 class Code:
-    """The instructions that nvcc made of each launch's shared accesses, line by line, beside the engine's counts.
+    """The instructions that nvcc made of each launch's accesses, line by line, beside the engine's counts.
 
-    nvcc joins a lane's neighbouring accesses into one of 8 or 16 bytes. Where a line's n
+    nvcc joins a lane's neighbouring accesses to shared memory into one of 8 or 16 bytes, and splits
+    accesses to global memory whose values are not in registers side by side. Where a line's n
     instructions move b bytes per lane together, each byte that the line moves takes n / b
     instructions, however often the line runs. `sites` is the engine's `Profile.sites`;
     `instructions` are those that `record_instructions` wrote.
     """
 
     def __init__(self, sites: pd.DataFrame, instructions: pd.DataFrame):
-        """Keep the rows of shared memory, and in `known` the keys of all kernels that have instructions."""
-        self.sites = sites[sites["space"] == "shared"]
-        self.code = instructions[instructions["space"] == "shared"]
+        """Keep both tables, and in `known` the keys of all kernels that have instructions."""
+        self.sites, self.code = sites, instructions
         self.known = set(instructions[KEYS].itertuples(index=False, name=None))
 
-    def list_lines(self, launch: int, keys: list[str], op: str) -> list[dict]:
+    def list_lines(self, launch: int, keys: list[str], space: str, op: str) -> list[dict]:
         """Return a dict per line of a launch that loads ("ld") or stores ("st"): the accesses as written, and nvcc's.
 
-        `keys`, the values of KEYS, say which compiled kernel it is. Of a line: its number;
-        ``requests`` and ``wavefronts``, the engine's counts; ``sizes`` of the accesses in the
+        `keys`, the values of KEYS, say which compiled kernel it is, `space` is "shared" or
+        "global". Of a line: its number; ``requests`` and ``wavefronts``, of global memory
+        ``sectors``, the engine's counts; ``sizes`` of the accesses in the
         source [bytes]; ``as_written``, whether nvcc's instructions have the same sizes; ``made``,
         these instructions, a table, with the times that each is ``executed`` so that the line
         moves as many bytes as in the source.
         """
-        sites = self.sites[(self.sites["launch"] == launch) & (self.sites["op"] == op)]
-        code = self.code[(self.code[KEYS] == keys).all(axis=1) & (self.code["op"] == op)]
+        sites, code = (
+            table[(table["space"] == space) & (table["op"] == op)]
+            for table in (self.sites, self.code)
+        )
+        sites, code = sites[sites["launch"] == launch], code[(code[KEYS] == keys).all(axis=1)]
+        units = "sectors" if space == "global" else "wavefronts"
         lines = []
         for line, rows in sites.groupby("line"):
             compiled = code[code["line"] == line]
@@ -268,7 +273,7 @@ class Code:
                 {
                     "line": int(line),
                     "requests": rows["requests"].sum(),
-                    "wavefronts": rows["wavefronts"].sum(),
+                    units: rows[units].sum(),
                     "sizes": set(rows["size"]),
                     "as_written": set(compiled["bytes"]) == set(rows["size"]),
                     "made": compiled.assign(
@@ -285,10 +290,16 @@ class Code:
         from nvcc's accesses (the least, for wavefronts; NaN if none follows). why: the reason of
         the difference, or "" if there is none.
         """
-        _, op, unit = row.counter.split("_")  # "shared_load_wavefronts"; or instructions, conflicts
+        # "shared_load_wavefronts"; or instructions, conflicts; or "global_load_requests", sectors
+        space, op, unit = row.counter.split("_")
         lines = self.list_lines(
-            row.launch, [getattr(row, key) for key in KEYS], {"load": "ld", "store": "st"}[op]
+            row.launch,
+            [getattr(row, key) for key in KEYS],
+            space,
+            {"load": "ld", "store": "st"}[op],
         )
+        if space == "global":
+            return _explain_split(lines, unit, row.ncu)
         joined = [line for line in lines if not line["as_written"]]
         predicated = [line for line in lines if line["made"]["predicated"].any()]
         # no machine code at one of the lines: nothing follows
@@ -322,6 +333,27 @@ class Code:
         }
 
 
+def _explain_split(lines: list[dict], unit: str, ncu: float) -> dict:
+    """Explain "requests" or "sectors" of global memory, as `Code.explain` does, by accesses that nvcc splits.
+
+    A lane's 8 or 16 bytes are then accessed 4 or 8 at a time, and each of these instructions
+    accesses all sectors of the wide one.
+    """
+    unexplained = {"as_written": True, "expected": np.nan, "why": ""}
+    if any(line["made"].empty for line in lines):
+        return unexplained
+    split = [line for line in lines if min(line["made"]["bytes"]) < min(line["sizes"])]
+    numbers = {line["line"] for line in split}
+    expected = sum(
+        line[unit]
+        * (line["made"]["executed"].sum() / line["requests"] if line["line"] in numbers else 1)
+        for line in lines
+    )
+    if not split or abs(ncu - expected) > PREDICTED * expected:
+        return unexplained
+    return {"as_written": False, "expected": expected, "why": _list_instructions(split)}
+
+
 def _count_kept_conflicts(line: dict) -> float:
     """Return the conflicts of accesses that nvcc leaves as they are beside joined ones; `line` is of `list_lines`."""
     # Joined accesses had no conflicts: they are a thread's neighbors, which the lanes mostly share.
@@ -334,7 +366,7 @@ def explain_rows(table: pd.DataFrame, code: Code) -> pd.DataFrame:
     no_explanation = {"as_written": True, "expected": np.nan, "why": ""}
     explanations = [
         code.explain(row)
-        if row.counter.startswith(("shared_load", "shared_store"))
+        if row.counter.startswith(("shared_load", "shared_store", "global_load", "global_store"))
         else no_explanation
         for row in table.itertuples()
     ]

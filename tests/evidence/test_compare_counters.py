@@ -101,6 +101,39 @@ def test_loads_that_are_not_joined_keep_their_conflicts(left, expected):
     assert row["shared_load_wavefronts"].expected == expected
 
 
+def explain_stores(requests, sectors, sizes=(4, 16)):
+    """Return the rows of stores of 16 bytes per lane, 10 in the source, which nvcc makes 13 of: 4 of one of them."""
+    made = [("STG.E", sizes[0], 4), ("STG.E.128", sizes[1], 9)]
+    store = {"line": 128, "space": "global", "op": "st"}
+    code = [
+        {**OWNER, **store, "instruction": name, "bytes": size, "predicated": True, "count": count}
+        for name, size, count in made
+    ]
+    site = {
+        "launch": 0,
+        **store,
+        "size": 16,
+        "requests": 400,
+        "sectors": 6400,
+        "wavefronts": np.nan,
+    }
+    return explained(
+        {"global_store_requests": 400, "global_store_sectors": 6400},
+        {"global_store_requests": requests, "global_store_sectors": sectors},
+        pd.DataFrame(code),
+        pd.DataFrame([site]),
+    )
+
+
+def test_stores_that_nvcc_splits_are_predicted_by_the_machine_code():
+    rows = explain_stores(520, 8320)
+    assert [row.expected for row in rows.values()] == [520, 8320]
+    assert {row.why for row in rows.values()} == {"line 128: 4 STG.E, 9 STG.E.128"}
+    # a number that does not follow, and instructions as wide as the source's stores
+    for others in (explain_stores(700, 11200), explain_stores(520, 8320, sizes=(16, 16))):
+        assert all(row.why == "" and np.isnan(row.expected) for row in others.values())
+
+
 @pytest.mark.parametrize(("instructions", "wavefronts"), [(22000, 19000), (32000, 33000)])
 def test_what_the_machine_code_does_not_predict_has_no_reason(instructions, wavefronts):
     loads = {"shared_load_instructions": 32000, "shared_load_wavefronts": 32000}
