@@ -230,7 +230,7 @@ def list_moodle_rows(roster: Roster, columns: Mapping, book: Mapping) -> list[li
     noted = [
         number
         for number in columns
-        if any(of == number and notes for (_, of), (_, notes) in book.items())
+        if any(exercise == number and notes for (_, exercise), (_, notes) in book.items())
     ]
     titles = [f"{number} {title}" for number, (title, _) in columns.items()]
     titles += [f"{number} {columns[number][0]} (feedback)" for number in noted]

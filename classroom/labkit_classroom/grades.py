@@ -247,10 +247,10 @@ def write_all(
         hours = {result.exercise: terms.late_h(result) for result in results}
         late += sum(hour is not None for hour in hours.values())
         for result in results:
-            points, of = _sum_points(questions[result.exercise])
+            points, total = _sum_points(questions[result.exercise])
             row = [
                 *([person.id if person else ""] if terms.roster else []),
-                *_make_row(result, points, of, hours),
+                *_make_row(result, points, total, hours),
             ]
             sheet.writerow(map(gradebooks.escape_formula, [*row, notes[result.exercise]]))
             old, new = before.get(_make_result_key(result)), gradebooks.format_decimal(points)
@@ -339,14 +339,17 @@ def _sum_points(questions: Sequence[gradebooks.Question]) -> tuple[Fraction, Fra
 
 def _format_points(questions: Sequence[gradebooks.Question]) -> str:
     """Return the points of a student at an exercise as text: "0.5 of 1 point"."""
-    points, of = map(gradebooks.format_decimal, _sum_points(questions))
-    return f"{points} of {of} point{'s' * (of != '1')}"
+    points, total = map(gradebooks.format_decimal, _sum_points(questions))
+    return f"{points} of {total} point{'s' * (total != '1')}"
 
 
 def _make_row(
-    result: Result, points: Fraction, of: Fraction, hours: Mapping[str, float | None]
+    result: Result, points: Fraction, total: Fraction, hours: Mapping[str, float | None]
 ) -> list:
-    """Return the cells of `_COLUMNS`, without the notes; `hours` is how late the student was, by the exercise."""
+    """Return the cells of `_COLUMNS`, without the notes; `hours` is how late the student was, by the exercise.
+
+    `points` are those reached, `total` those that there are.
+    """
     # first failure
     why = next((text[:1000].replace("\n", "; ") for ok, text, _ in result.lines if ok is False), "")
     late = hours[result.exercise]
@@ -354,7 +357,7 @@ def _make_row(
         result.student,
         result.exercise,
         gradebooks.format_decimal(points) if result.lines else "",
-        gradebooks.format_decimal(of),
+        gradebooks.format_decimal(total),
         result.verdict,
         why,
         result.submitted_at,

@@ -488,7 +488,7 @@ def _choose_time(submission: Submission, earlier: Result | None) -> tuple[str, s
 
 
 def _digest_answer(submission: Submission) -> str:
-    """Return the digest of what was handed in, or of why it cannot be graded."""
+    """Return the digest, 16 hex digits, of what was handed in, or of why it cannot be graded."""
     return digest(repr((submission.answer, submission.problem)))[:16]
 
 

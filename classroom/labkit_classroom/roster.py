@@ -45,7 +45,7 @@ class Roster:
     """The students of a class, and its columns of extensions, as `read_roster` reads them from a file."""
 
     people: tuple[Person, ...]
-    extensions: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()  # the columns' names: "extension", "extension 04a"
 
     @cached_property
     def _students_by_name(self) -> dict[str, Person | None]:

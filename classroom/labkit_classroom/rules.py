@@ -25,10 +25,11 @@ _LATE = {"lost_per_day": 1, "at_most": 1, "grace_hours": 10_000}  # the most tha
 
 @dataclass(frozen=True)
 class Rules:
-    """The tables of a file of rules; `marks` has (invalid, comment) by (`student_key`, number of the exercise)."""
+    """The tables of a file of rules."""
 
-    late: Mapping[str, float] = field(default_factory=dict)
-    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    late: Mapping[str, float] = field(default_factory=dict)  # grace_hours, lost_per_day, at_most
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)  # name -> members
+    # (`student_key`, number of the exercise) -> (why it is invalid, a comment), either may be ""
     marks: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     roster: Roster | None = None
 
@@ -62,13 +63,13 @@ class Rules:
         }
         shared = []
         for group, members in groups.items():
-            theirs = [
+            of_group = [
                 item for key, item in items if item.exercise and (key in members or key == group)
             ]
             # Later items replace earlier ones: those with a problem come first.
             last = {
                 item.exercise: item
-                for item in sorted(theirs, key=lambda item: (not item.problem, item.submitted_at))
+                for item in sorted(of_group, key=lambda item: (not item.problem, item.submitted_at))
             }
             shared += [
                 replace(item, student=names.get(key, member))

@@ -353,7 +353,11 @@ def _read_content(file: Path) -> bytes:
 
 
 def _find_files(path: Path) -> list[Path]:
-    """Return the notebooks and .cu files in a folder, without following links; or the file itself."""
+    """Return the notebooks and .cu files in a folder, sorted; or the file itself, if `path` is one.
+
+    Hidden ones and those more than `_FOLDERS` folders down are left out, as are folders that cannot
+    be read. Links are returned, not followed. Raises LabError if there is no such file or folder.
+    """
     if not path.is_dir():
         if not path.is_file():
             raise LabError(f"there is no file or folder {path}")

@@ -40,11 +40,11 @@ class WarpLine:
     """The accesses of one warp at one line."""
 
     variant: str  # its label
-    kernel: str
+    kernel: str  # its name
     file: str  # the file's name
     text: str  # the line's text
     line: int  # the line's number, from 1
-    block: tuple[int, int, int]
+    block: tuple[int, int, int]  # the block's index (x, y, z)
     warp: int  # its number in the block
     # of all warps' accesses at this line, the one with the most sectors or wavefronts
     worst: WarpAccess

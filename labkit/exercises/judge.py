@@ -93,7 +93,7 @@ UNTOUCHED = "goal missed: this is the starting code"
 class GradeLine:
     """One line of a grade: ✓, ✗, or – for what was not looked at.
 
-    `kind` is the kind of the sanitizer's finding, or `BUDGET`.
+    `ok` is True, False or None in turn. `kind` is the kind of the sanitizer's finding, or `BUDGET`.
     """
 
     ok: bool | None
@@ -346,9 +346,9 @@ def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) ->
             f"line {line}: it is added to, but nothing sets it to zero: write = {{}}\n    {sums[0]}"
         )
         return GradeLine(False, f"every variable has a value before it is read\n{message}")
-    if found := findings.list_findings(_list_records(result)):
-        # a divergent barrier first, it causes others
-        finding = min(found, key=lambda candidate: candidate["kind"] != _DIVERGENT)
+    if all_findings := findings.list_findings(_list_records(result)):
+        # a divergent barrier first, it causes others: False is less than True
+        finding = min(all_findings, key=lambda candidate: candidate["kind"] != _DIVERGENT)
         finding["line"] = finding["line"] or 0  # None where the place in the source is not known
         return GradeLine(
             False,

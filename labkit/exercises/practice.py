@@ -356,7 +356,11 @@ _SUMS_EXCHANGED = re.compile(r"\+ *8 *\)[^\[\];]{0,100}\] *= *make_float2\(\w+\[
 
 
 def _list_fragments(source: str) -> Iterator[list[str]]:
-    """Yield for each fragment that is loaded from arrays the index of each of its registers, as text."""
+    """Yield the indices, as texts, with which the registers of each fragment are loaded from an array.
+
+    A fragment is a list, ``{x[g], x[g + 8]}``, or an array of registers, ``a[0] = x[g];``: both give
+    the indices "g", "g + 8" of its registers, in their order in the text.
+    """
     for registers in _LIST.findall(source):
         yield re.findall(r"\[([^\[\]]*)\]", registers)
     assigned: dict[str, list[str]] = {}

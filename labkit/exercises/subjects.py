@@ -314,8 +314,8 @@ class ArrayLaunch(NamedTuple):
     arguments: tuple
     grid: tuple[int, ...]
     block: tuple[int, ...]
-    shared: int
-    first: int = 0
+    shared: int  # bytes of dynamic shared memory per block
+    first: int = 0  # the number of the block that the grader runs first
 
 
 def launch(

@@ -46,7 +46,10 @@ class Trial:
 
     @property
     def is_cheat(self) -> bool:
-        """Whether it is a wrong answer that gets around the exercise's lesson, by its name."""
+        """Whether it is one of the exercise's own wrong answers, which gets around the lesson: named "cheat: ...".
+
+        The cheats that `list_cheats` makes of any kernel are none of these: they have a `seed`.
+        """
         return self.about.startswith("cheat: ")
 
     @cached_property
@@ -145,7 +148,10 @@ def list_trials(exercise: Exercise) -> Iterator[Trial]:
 
 
 def _make_attempt(exercise: Exercise, about: str, entry: dict) -> tuple:
-    """Return the numbers, or the path or text as a tuple, that an entry of ``wrong.toml`` named `about` describes."""
+    """Return the attempt that an entry of ``wrong.toml`` named `about` describes: a tuple of numbers, a path or a text.
+
+    Raises LabError if an edit's old text does not occur exactly once.
+    """
     if "answer" in entry:
         return tuple(entry["answer"])
     if "file" in entry:

@@ -34,7 +34,8 @@ _LACKING = re.compile(
 class Message:
     """A compiler's message about a place in a cell.
 
-    `column` counts from 1; 0 where the compiler gives none.
+    `line` and `column` count from 1; 0 where the compiler gives none. `kind` is "error", "fatal
+    error", "warning" or "note".
     """
 
     line: int

@@ -99,7 +99,7 @@ class Rung:
     # The sub-steps that lead from the base to the rung, one idea each, in order. The other
     # sub-steps are experiments beside the path.
     path: tuple[str, ...] = ()
-    options: dict[str, Option] = field(default_factory=dict)
+    options: dict[str, Option] = field(default_factory=dict)  # by their names
     # The values of options that are None because they depend on the layer, and sizes that follow.
     # They join the scope. A value that differs from a reader's option makes `Variant.on`
     # refuse that option for the layer or step.
@@ -109,7 +109,7 @@ class Rung:
     recorded: Callable[[Mapping], str] = lambda options: ""
     # compile-time parameters: -DNAME=value
     defines: Callable[[Scope], dict[str, int]] = lambda s: {}
-    rounding: Callable[[Mapping], Rounding] = lambda options: Rounding()
+    rounding: Callable[[Mapping], Rounding] = lambda options: Rounding()  # with these options
     # what its tensor cores compute for a product of floats, for its reference time:
     # `Device.reference_s`
     products: str = ""

@@ -113,7 +113,7 @@ class CheckReport:
 
     label: str
     table: pd.DataFrame
-    refused: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()  # why the variant does not support the other shapes
     tools: tuple[str, ...] = ()  # the sanitizer's tools, which found nothing
     sanitized: str = ""  # the shape that it looked at
     # the compiler's, about a reader's own kernel whose result may be right by luck
@@ -435,13 +435,13 @@ def _check_shape(
     return {"shape": layer.name, **dimensions, "terms": layer.terms, "worst_of_allowed": worst}
 
 
-def _explain(variant: Variant, layer: Layer, batch: int, said: str) -> str:
+def _explain(variant: Variant, layer: Layer, batch: int, message: str) -> str:
     """Return the end of a failed check's message: the right order of the parameters, findings, or what to do next.
 
     A kernel with parameters of its own names may take them in another order. A kernel that reads
     what nobody wrote, or races, gives wrong numbers that look like wrong arithmetic. The sanitizer
-    runs on the CPU engine, in a process of its own. The end is empty for a kernel of the lab. `said` is
-    the message so far.
+    runs on the CPU engine, in a process of its own. The end is empty for a kernel of the lab.
+    `message` is the message so far.
     """
     if not variant.own:
         return ""
@@ -461,7 +461,7 @@ def _explain(variant: Variant, layer: Layer, batch: int, said: str) -> str:
             "and uninitialized memory."
         )
     if not findings.rows:
-        return _describe_larger(variant, layer, said) + (
+        return _describe_larger(variant, layer, message) + (
             "\nThe sanitizer finds no invalid address, race or uninitialized memory on this shape, so the kernel "
             f"computes something else than the convolution.\nNext: lab.step({name}, layer=lab.{layer!r}) "
             "shows what one thread reads and computes, line by line."
@@ -469,11 +469,11 @@ def _explain(variant: Variant, layer: Layer, batch: int, said: str) -> str:
     return f"\nThe sanitizer says why:\n{findings}"
 
 
-def _describe_larger(variant: Variant, layer: Layer, said: str) -> str:
+def _describe_larger(variant: Variant, layer: Layer, message: str) -> str:
     """Return what a wrong result looks like on a layer of several blocks each way, as more of a message; or "".
 
     On a layer as small as a block, a result that is shifted by a block is not written at all. What
-    has been said of the small layer, but for its numbers, is not said again.
+    `message` says of the small layer, but for its numbers, is not said again.
     """
     larger, batch = _LARGER
     if min(layer.Ho, layer.Wo) >= min(larger.Ho, larger.Wo):
@@ -483,11 +483,11 @@ def _describe_larger(variant: Variant, layer: Layer, said: str) -> str:
         with _plan(variant.on(larger), batch, quick=True) as plan:
             _run_inputs(plan, np.random.default_rng(1))
     except CheckFailed as wrong:
-        first, *others = str(wrong).splitlines()
-        known = re.sub(r"\d+", "", said)
+        first, *lines = str(wrong).splitlines()
+        known = re.sub(r"\d+", "", message)
         hints = [
             line
-            for line in others
+            for line in lines
             if line.startswith(compare.LOOKS) and re.sub(r"\d+", "", line) not in known
         ]
         return "\n".join(["", first, *hints]) if hints else ""

@@ -40,8 +40,8 @@ class Entry:
     timed, spoils the last result.
     """
 
-    label: str
-    dtype: str
+    label: str  # "fused", "PyTorch fp16, graph"
+    dtype: str  # of the computation: "float32" or "float16"
     where: str  # DEVICE or HOST
     pixels: str  # a key of `Images.forms`
     bound: str  # the data type for `bounded`, which computes the largest error allowed
@@ -50,7 +50,7 @@ class Entry:
     before: Callable[[], None] = lambda: None
     stream: object = None  # None: the default one
     passes: int = 1  # of one `run`
-    times: list[float] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)  # of the passes that were timed [ms]
     error: float = 0.0  # the largest so far, of a probability
 
     def time(self, flush: Callable[[], None] = lambda: None) -> float:

@@ -154,7 +154,7 @@ WRITES = {  # the kernels that write an array; `comparisons` names the last of t
 class Experiment(NamedTuple):
     """An experiment: its idea, and where its kernels come from."""
 
-    about: str
+    about: str  # the idea, in a few words
     files: tuple[str, ...]  # a kernel comes from the last of these that has it
     kernels: tuple[str, ...] = tuple(_LOOPS)  # in the order of their launches
     batches: bool = True  # whether it takes mini-batches

@@ -93,9 +93,11 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
     # refuses a folder with files that `labkit site` has not written
     with claiming(out, "labkit site"):
         pages = html.make_pages(map(execute.read, execute.list_notebooks()), out)
-        made = {root / GENERATED: api.make_reference()}  # the text of a document without a file
+        generated = {
+            root / GENERATED: api.make_reference()
+        }  # the text of a document without a file
         groups = {
-            name: [html.document(path, out, made.get(path)) for path in paths]
+            name: [html.document(path, out, generated.get(path)) for path in paths]
             for name, paths in texts(root).items()
         }
         documents = [document for group in groups.values() for document in group]

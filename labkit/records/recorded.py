@@ -515,8 +515,8 @@ class Recorded:
     ) -> pd.DataFrame:
         """Return when each copy and kernel of a run on streams began and ended: `Pipeline.timeline`, and how it ran.
 
-        The parameters are those of `streams`; the batch of 10,000 images is cut into chunks of
-        1000.
+        The parameters choose among the recorded runs; None takes all. `pinned` says whether the
+        host's memory is page-locked. Each run cuts a batch of 10,000 images into chunks of 1000.
         """
         wanted = {"layer": layer, "pinned": pinned, "streams": streams}
         table = self._read("streams/timelines", "label", "start_ms", *wanted)
@@ -615,7 +615,7 @@ def _select(
     """
     wanted = {name: value for name, value in wanted.items() if value is not None}
     # column -> the values allowed in it; the table has a layer's name, not the `Layer`
-    several = {
+    allowed = {
         name: [
             getattr(item, "name", item) for item in (value if store.is_several(value) else [value])
         ]
@@ -624,7 +624,7 @@ def _select(
     tables = []
     for kernel in which if store.is_several(which) else [which]:
         rows = _select_kernel(table, kernel)
-        for name, values in several.items():
+        for name, values in allowed.items():
             rows = rows[rows[name].isin(values)]
             if name == "layer":
                 rows = rows.sort_values(
@@ -638,7 +638,7 @@ def _select(
                 "rung" if same.empty else "kernel": labels.str.partition(",")[0]
                 if same.empty
                 else same,
-                **{name: table[name] for name in several},
+                **{name: table[name] for name in allowed},
             }
             choices = "; ".join(
                 f"{name}: {', '.join(str(value) for value in column.unique() if value != '')}"
