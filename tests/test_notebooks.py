@@ -206,6 +206,11 @@ def test_the_first_page_of_a_report_knows_how_long_each_page_takes():
     assert {path.stem for path in execute.list_notebooks("")} <= execute.read_minutes().keys()
 
 
+def test_pages_with_the_same_number_are_in_the_readmes_order():
+    series = [path.stem for path in execute.list_notebooks("")]
+    assert series == [name for name in execute.read_minutes() if name in series]
+
+
 @every_notebook
 def test_says_where_its_outputs_come_from(path):
     assert execute.read(path).produced.keys() == {"engine", "device", "date"}

@@ -285,7 +285,8 @@ def _grade_parallel(
     """Grade the first of each group in a pool, at most `_IN_FLIGHT` at a time; yield (group, its future) as they end.
 
     When the generator is closed, it waits for those that run, and passes them with their results to
-    `finish`. `added` maps the class's own exercises to their folders.
+    `finish`. If `unsafe`, kernels run without a sandbox where there is none. `added` maps the
+    class's own exercises to their folders.
     """
     waiting, running = iter(groups), {}
     try:
@@ -544,7 +545,8 @@ def _grade(
 ) -> Result:
     """Grade a submission in any process on any machine; never raise.
 
-    `added` maps added exercises to their folders.
+    If `unsafe`, a kernel runs without a sandbox where there is none. `added` maps added exercises
+    to their folders.
     """
     began = time.monotonic()
     try:
@@ -606,7 +608,10 @@ def _grade(
 
 
 def _grade_answer(exercise: Exercise, answer: str | tuple, unsafe: bool) -> grade.Grade:
-    """Return the grade of an answer, a kernel's text or numbers; NoResultError if by its own fault it has none."""
+    """Return the grade of an answer, a kernel's text or numbers; NoResultError if by its own fault it has none.
+
+    If `unsafe`, a kernel runs without a sandbox where there is none.
+    """
     numbers = isinstance(exercise.subject, Numbers)
     try:
         if numbers:
@@ -630,7 +635,7 @@ def _grade_answer(exercise: Exercise, answer: str | tuple, unsafe: bool) -> grad
 
 
 def grade_in_sandbox(exercise: Exercise, source: str, unsafe: bool = False) -> grade.Grade:
-    """Run a kernel that is not trusted in the sandbox, and return its grade.
+    """Run a kernel that is not trusted in the sandbox (or, if `unsafe`, without one where there is none); grade it.
 
     The arrays and counters come from the child process's answer, which carries a word that the
     child got before it compiled anything. They are judged here. LabError if the child came to no

@@ -425,13 +425,12 @@ def _compose_number(folder: Path) -> str:
 
 @functools.cache
 def _list_series() -> dict[str, Path]:
-    """Map the numbers of the lab's own exercises, such as "04a", to their folders, in the order of the pages."""
+    """Map the numbers of the lab's own exercises, such as "04a", to their folders, in the order of the numbers."""
     # git leaves a folder with a __pycache__ of an exercise that is gone
     files = SERIES.glob("*_*/[a-z]_*/exercise.py")
-    return {
-        _compose_number(path.parent): path.parent
-        for path in sorted(files, key=lambda path: natural_key(path.as_posix()))
-    }
+    folders = {_compose_number(path.parent): path.parent for path in files}
+    # not by their paths: 07_sizes, with 07c, comes after 07_tuning
+    return {number: folders[number] for number in sorted(folders, key=natural_key)}
 
 
 def add(folder: Path | str) -> Exercise:

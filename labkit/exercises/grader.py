@@ -35,7 +35,11 @@ _MESSAGE = 1 << 16  # characters that are kept of a message of the compiler or t
 
 
 def main(folder: Path, untrusted: bool = False) -> None:
-    """Run the attempt that `hand_over` has written into a folder, and write its arrays and events there."""
+    """Run the attempt that `hand_over` has written into a folder, and write its arrays and events there.
+
+    An `untrusted` attempt is refused if its text is more than a kernel; its answer is one file, with
+    the word that this process reads from standard input. Any other attempt gets limits here.
+    """
     exercise, source = receive(folder)
     # a secret of the parent: no attempt can write an answer with it
     word = sys.stdin.read() if untrusted else ""
@@ -56,8 +60,8 @@ def _run(
 ) -> None:
     """Run the attempt on each case until one has a finding; write arrays, and marks for `labkit.exercises.judge`.
 
-    The arrays of run 1 of case 0 go to "0-1-y.npy". `finish` is called if a case does not end, as
-    `_watch_case` says.
+    The arrays of run 1 of case 0 go to "0-1-y.npy". An `untrusted` source is refused if it is more
+    than a kernel. `finish` is called if a case does not end, as `_watch_case` says.
     """
     subject = exercise.subject
     try:

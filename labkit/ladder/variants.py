@@ -245,8 +245,8 @@ class Variant:
         """Compile with each of these compile-time parameters, in parallel, into the engine's cache on disk.
 
         `compile` finds the results there; with `tools` of check mode, a child process under these
-        tools does, on the CPU engine. Equal parameters are compiled once. Any number of threads may
-        call this. Raises as `compile` does.
+        tools does, on the CPU engine. With `quick` the CPU engine optimizes less. Equal parameters
+        are compiled once. Any number of threads may call this. Raises as `compile` does.
         """
         self._require_instructions()
         jobs = {

@@ -115,7 +115,10 @@ def measure(
     repeat: int | None = None,
     layer_time: bool = True,
 ) -> pd.DataFrame:
-    """Do the work of `bench`, whose caller is inside of `keep_inputs`: the calls of a sweep share their inputs."""
+    """Measure as `bench` does, with its parameters, and return its table; inputs are kept for the next call.
+
+    The caller is inside of `keep_inputs`, which frees them at its end.
+    """
     variants, layers = as_variants(variants), as_layers(layer)
     batches = as_list(BATCH[device().engine] if batch is None else batch)
     require_runs(repeat)
@@ -155,7 +158,11 @@ def _bench_case(
     layer_time: bool,
     progress: tqdm,
 ) -> list[dict]:
-    """Measure variants on one layer and batch; return their rows of the table of `bench`, as dicts."""
+    """Measure variants on one layer and batch; return their rows of the table of `bench`, as dicts.
+
+    `repeat` is the number of timed runs, None to choose it; without `layer_time`, layer times are
+    NaN. `progress` advances by one for each variant.
+    """
     kernels = [variant.on(layer) for variant in variants]
     try:
         inputs, sampled = _inputs(layer, batch, frozenset(variant.io_dtype for variant in variants))
@@ -348,7 +355,10 @@ class SampledImages:
 
 
 def _check_on_device(sampled: SampledImages, plan: Plan, when: str) -> None:
-    """Copy the outputs of the sampled images back and check them; those of all other images stay on the device."""
+    """Copy the outputs of the sampled images back and check them; search those of all images for NaN on the device.
+
+    Raises CheckFailed, with `when` ("before timing") in the message, if one is wrong.
+    """
     dtype, shape = plan.variant.io_dtype, sampled.layer.y_shape(sampled.batch)
     y = np.empty((len(sampled.images), *shape[1:]), dtype)
     for i, image in enumerate(sampled.images.tolist()):

@@ -45,7 +45,7 @@ class Entry:
     where: str  # DEVICE or HOST
     pixels: str  # a key of `Images.forms`
     bound: str  # the data type for `bounded`, which computes the largest error allowed
-    run: Callable[[], None]
+    run: Callable[[], object]
     result: Callable[[np.ndarray], np.ndarray]
     before: Callable[[], None] = lambda: None
     stream: object = None  # None: the default one

@@ -179,16 +179,21 @@ def read(path: Path | str) -> Notebook:
 
 
 def list_notebooks(*folders: str) -> list[Path]:
-    """Return the notebooks in these folders of `notebooks/`, sorted by name; "" is the series.
+    """Return the notebooks in these folders of `notebooks/`, sorted by number; "" is the series.
 
-    By default all three.
+    By default all three. Those with the same number are in the README's order, else sorted by name.
     """
+    in_readme = {name: place for place, name in enumerate(read_minutes())}
+
+    def sort_key(path: Path) -> tuple:
+        """Return the number, the place among the README's rows, and the name."""
+        place = in_readme.get(path.stem, len(in_readme))
+        return natural_key(path.stem.partition("_")[0]), place, natural_key(path.stem)
+
     return [
         path
         for name in folders or ("", CLOSER, PRACTICE)
-        for path in sorted(
-            (folder() / name).glob("*.ipynb"), key=lambda path: natural_key(path.stem)
-        )
+        for path in sorted((folder() / name).glob("*.ipynb"), key=sort_key)
         if _NAME.fullmatch(path.stem)
     ]
 

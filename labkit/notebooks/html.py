@@ -402,7 +402,10 @@ class Renderer(IPythonRenderer):
         return self.exporter.cleaner.keep(f'<h{level} id="{anchor}">{text}{link}</h{level}>') + "\n"
 
     def block_code(self, code: str, info: str | None = None) -> str:
-        """Return the word that stands for code in a frame that scrolls while the page's HTML is cleaned."""
+        """Return the word that stands for code in a frame that scrolls while the page's HTML is cleaned.
+
+        `info` is what follows the ``` in Markdown, such as "cuda".
+        """
         code = f'<div class="scroll"{_scroll_attributes(code, "Code")}>{super().block_code(code, info)}</div>'
         return self.exporter.cleaner.keep(code) + "\n"
 

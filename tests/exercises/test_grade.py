@@ -542,7 +542,7 @@ def test_what_is_left_of_an_exercise_that_is_gone_is_none(tmp_path, monkeypatch)
     (tmp_path / "05_page" / "b_new").mkdir()
     (tmp_path / "05_page" / "b_new" / "exercise.py").write_text("")
     monkeypatch.setattr(exercise_module, "SERIES", tmp_path)
-    assert exercise_module._series.__wrapped__() == {"05b": tmp_path / "05_page" / "b_new"}
+    assert exercise_module._list_series.__wrapped__() == {"05b": tmp_path / "05_page" / "b_new"}
 
 
 def test_only_too_many_lines_say_so_and_use_up_no_hint(tmp_path):
