@@ -26,7 +26,10 @@ def new(
 def start(
     which: Annotated[str, typer.Argument(metavar="EXERCISE", help="A folder, or a number: 04a.")],
 ) -> None:
-    """Print what is asked and the starting code: the file to hand out."""
+    """Print what is asked and the starting code: the file to hand out.
+
+    It has all functions, also those that the cell of a page leaves to the lab.
+    """
     from labkit.exercises.exercise import exercise
 
     print(exercise(which).start, end="")
