@@ -410,9 +410,16 @@ def _look(
     from hostcuda.agent import looking
 
     text, job = _read(source), _read_cases(source, cases, kernel, options)
-    if not 0 < number <= len(job["cases"]):
+    if not job["cases"]:
         terminal.fail(
-            "hostcuda", f"there are {len(job['cases'])} cases, and no case {number}: see --cases"
+            "hostcuda",
+            f"no case says how to launch {source.name}: write one into {source.with_suffix('.json').name} "
+            f"beside it, or name a file with --cases. `hostcuda check {source.name}` proposes one",
+        )
+    if number > (count := len(job["cases"])):  # it is 1 or more
+        terminal.fail(
+            "hostcuda",
+            f"there is no case {number}: the file has {f'cases 1 to {count}' if count > 1 else 'case 1 alone'}",
         )
     case, kernel = job["cases"][number - 1], job.get("kernel", "")
     answer = agent.look(what, text, kernel, case, options=job.get("options", ""), **more)

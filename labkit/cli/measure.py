@@ -11,7 +11,7 @@ import labkit
 from hostcuda import files
 from hostcuda.terminal import Json
 from labkit.base.errors import LabError
-from labkit.cli.options import Use
+from labkit.cli.options import RungNumbers, Use
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check(
-    rung: Annotated[list[int], typer.Argument(metavar="N", help="Numbers of rungs.")],
+    rung: RungNumbers,
     source: Annotated[
         Path | None,
         typer.Option(metavar="FILE.cu", help="A kernel of your own in place of the rung's."),
@@ -50,7 +50,7 @@ def check(
 
 
 def bench(
-    rung: Annotated[list[int], typer.Argument(metavar="N", help="Numbers of rungs.")],
+    rung: RungNumbers,
     layer: Annotated[
         str, typer.Option(metavar="NET-L", help='"lenet86-1", "lenet86-2", "lenet72-1", …')
     ] = "lenet86-2",

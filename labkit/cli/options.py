@@ -21,6 +21,21 @@ def _use(engine: str | None) -> str | None:
     return engine
 
 
+def _read_rung(text: str) -> int:
+    """Return the number of a rung; raise BadParameter, which Typer reports, for another text."""
+    if not text.isdecimal():
+        raise typer.BadParameter(
+            f"{text!r} is no rung's number: give one or more, as in labkit check 1 4 7"
+        )
+    return int(text)
+
+
+RungNumbers = Annotated[
+    list[int],
+    typer.Argument(
+        metavar="N", parser=_read_rung, help="Numbers of rungs, with spaces between them: 1 4 7."
+    ),
+]
 Use = Annotated[
     str | None,
     typer.Option(
