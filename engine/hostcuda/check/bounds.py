@@ -65,7 +65,10 @@ def needs_checks(source: str, folders: Iterable[Path] = ()) -> bool:
 
 
 def _insert_headers(source: str, folders: Iterable[Path], *, done: set[Path]) -> str:
-    """Return the source without comments, with its own headers in `folders` inserted; those in `done` are left out."""
+    """Return the source without comments, with its own headers in `folders` inserted, each once.
+
+    `done` has the paths of headers that were inserted before; it grows.
+    """
 
     def replace_include(include):
         """Return the text for an #include: that of the header, "" if read before, or the line itself if not found."""
@@ -89,7 +92,10 @@ def _insert_headers(source: str, folders: Iterable[Path], *, done: set[Path]) ->
 
 
 def _is_constant(word: str, before: str) -> bool:
-    """Return whether a name is a macro or, by the source `before` its use, a constant or an unrolled loop's counter."""
+    """Return whether a name in an index stands for constants, by the source `before` its use.
+
+    It does if it is a macro (in capitals), ``constexpr``, or the counter of a loop that is unrolled.
+    """
     if word.isupper() or re.search(rf"\bconstexpr\s+\w+\s+(?:[^;]*,\s*)?{word}\s*=", before):
         return True
     declarations = list(re.finditer(rf"\b\w+\s+{word}\s*=", before))
@@ -97,12 +103,12 @@ def _is_constant(word: str, before: str) -> bool:
 
 
 def keep_local_checks(assembly: str, folder: Path, untrusted: bool = False) -> str:
-    """Return g++'s assembler text of ``kernel.cpp`` in `folder` without the checks of indices of arrays not local.
+    """Return assembler text in which only the checks of indices of local arrays are left.
 
-    Such a check gets the line 0, by which the runtime ignores it. Of an `untrusted` source only
-    checks of shared arrays whose name is declared once in all of it are taken away: no other
-    variable can be taken for one of them, and their accesses have hooks. Accesses to constant data
-    may have none.
+    `assembly` is what g++ made of ``kernel.cpp`` in `folder`. A check of another array gets the line 0,
+    by which the runtime ignores it. In an `untrusted` source, checks of constant arrays are left, too,
+    because not all accesses to them have hooks, and of shared arrays unless their name is declared
+    once in the source: then no other variable can be taken for one of them.
     """
     text = Path(folder, "kernel.cpp").read_text(encoding="utf-8", errors="surrogateescape")
     # (file, line) -> (position, its text)
@@ -119,7 +125,7 @@ def keep_local_checks(assembly: str, folder: Path, untrusted: bool = False) -> s
         name = _find_array(line, int(check["column"]))
         position = start + int(check["column"])
         spans = (span for span in spans_by_name.get(name, ()) if span[0] < position <= span[1])
-        # that declared last; a name that is not there: all are local
+        # the array that was declared last; without any, all arrays of the name are local
         _, _, is_local = max(spans, default=(0, 0, True))
         if (name or untrusted) and is_local:
             return check[0]
@@ -210,7 +216,10 @@ def _may_declare_behind(code: str, comma: int, known: dict[int, bool]) -> bool:
 
 
 def _find_declarations(text: str) -> dict[str, list[tuple[int, int, bool]]]:
-    """Map names to a list of (position, end of scope, is local) per array, unless all of that name are local."""
+    """Map the name of each array to a list of (position, end of scope, is local), one per array of that name.
+
+    A name is left out if all arrays of it are local.
+    """
     scan = Scan(text)
     # as long as `text`: positions hold for both
     code = _ATTRIBUTE.sub(lambda match: " " * len(match[0]), scan.code)

@@ -134,9 +134,8 @@ class _Reader:
                 function.variables.append(
                     Variable(name, type_, self._base + place[1], *extent, block)
                 )
-            elif (
-                name and type_ and "DW_AT_location" in die.attributes
-            ):  # __shared__, which is thread-local here
+            elif name and type_ and "DW_AT_location" in die.attributes:
+                # __shared__, which is thread-local here
                 function.shared[name] = type_
         for die in scope.iter_children():
             if die.tag == "DW_TAG_lexical_block" and (inner := _read_extent(die)):
@@ -144,14 +143,12 @@ class _Reader:
 
 
 def _read_extent(die: DIE) -> tuple[int, int] | None:
-    """Return the addresses (low, high) of an entry's code; None if it has none, or in several pieces."""
+    """Return the addresses (low, high) of an entry's code, high excluded; None if it has none, or several pieces."""
     low, high = (die.attributes.get(f"DW_AT_{end}_pc") for end in ("low", "high"))
     if low is None or high is None:
         return None
-    # a length
-    return low.value, high.value + (
-        low.value if describe_form_class(high.form) == "constant" else 0
-    )
+    is_length = describe_form_class(high.form) == "constant"
+    return low.value, high.value + (low.value if is_length else 0)
 
 
 def _read_name(die: DIE) -> str:

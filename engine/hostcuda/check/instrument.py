@@ -219,7 +219,10 @@ def _decode_name(name: str) -> str:
 
 
 def find_components(nodes: Iterable, edges: Callable) -> list[list]:
-    """Return the strongly connected components of a graph, each before its successors (Tarjan 1972): lists of nodes."""
+    """Return the strongly connected components of a graph, each before its successors (Tarjan 1972): lists of nodes.
+
+    `edges(node)` returns the successors of a node.
+    """
     # without recursion, which may be too deep
     number, low, on_stack, stack, components = ({}, {}, set(), [], [])
     for root in nodes:
@@ -255,7 +258,11 @@ def find_components(nodes: Iterable, edges: Callable) -> list[list]:
 
 
 def order_blocks(blocks: list[Block]) -> list[Block]:
-    """Return the blocks in the order in which divergent lanes run them: what comes before a place, callees first."""
+    """Return the blocks in the order in which divergent lanes run them.
+
+    A function comes after those that it calls, and a block after those that precede it on any path;
+    the blocks of a loop stay together.
+    """
     functions = {}
     for block in blocks:
         functions.setdefault(block.function, []).append(block)
@@ -337,7 +344,11 @@ def _replace_calls(
     stubs: list[str],
     checks: bool,
 ) -> None:
-    """Replace a piece's calls, `lines` at the indices `piece`, by code that logs; add to the tables and the `stubs`."""
+    """Replace a piece's calls by code that logs; add to the rows of the two tables, and to the stubs.
+
+    The calls are the `lines` at the indices `piece`. The piece's number is that of its row in `pieces`.
+    `stubs` get the code to run when the log is full. `checks`: keep the calls beside the new code.
+    """
     hooks = [_HOOK.match(lines[at]) for at in piece]
     # bytes in the log: number, addresses
     size = 8 * (1 + sum(hook["what"] is not None for hook in hooks))
@@ -391,10 +402,10 @@ def _write_flow(blocks: list[Block], numbers: dict[Block, list[int]]) -> list[st
             for block in blocks
         ]
     )
-    # in lines of at most so many characters
-    parts = (text[at : at + 4000] for at in range(0, len(text), 4000))
-    parts = (part.replace("\\", "\\\\").replace('"', '\\"') for part in parts)
-    return [f'\t.section\t{FLOW},"",@progbits', *(f'\t.ascii\t"{part}"' for part in parts), ""]
+    # an assembler's line should not be too long
+    pieces = (text[at : at + 4000] for at in range(0, len(text), 4000))
+    escaped = (piece.replace("\\", "\\\\").replace('"', '\\"') for piece in pieces)
+    return [f'\t.section\t{FLOW},"",@progbits', *(f'\t.ascii\t"{piece}"' for piece in escaped), ""]
 
 
 def _write_tail(pieces: list[str], accesses: list[str], stubs: list[str]) -> list[str]:
@@ -431,4 +442,5 @@ def _write_tail(pieces: list[str], accesses: list[str], stubs: list[str]) -> lis
 
 
 def _write_table(name: str, rows: list[str]) -> list[str]:
+    """Return the lines of a table, the symbol `name` with its size."""
     return [f"\t.type\t{name}, @object", f"{name}:", *rows, f"\t.size\t{name}, . - {name}"]

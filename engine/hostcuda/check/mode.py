@@ -107,7 +107,7 @@ _BOUNDED = ["-fsanitize=bounds-strict,object-size", f"-fdump-tree-tsan={ACCESSES
 
 
 def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
-    """Return the flags of `clang` or g++ for these tools (names in `KNOWN`)."""
+    """Return the compiler's flags for these tools (names in `KNOWN`); `clang`: of clang++, else of g++."""
     options = [*_FLAGS, *(_CLANG if clang else _GCC)]
     if "step" in tools:
         return [*options, *_STEP]
@@ -128,7 +128,11 @@ def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
 
 
 def choose_untrusted_flags(clang: bool, bounded: bool) -> list[str]:
-    """Return further flags of `clang` or g++ for kernels that may be hostile; the precompiled header has none."""
+    """Return further flags for kernels that may be hostile, [] if `untrusted` is not set.
+
+    `clang`: of clang++, else of g++. `bounded`: with checks of each index and address. The precompiled
+    header is compiled without these flags.
+    """
     if not untrusted:
         return []
     return [*_UNTRUSTED, *(() if clang else _GCC_UNTRUSTED), *(_BOUNDED if bounded else ())]

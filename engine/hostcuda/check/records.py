@@ -414,11 +414,13 @@ def _locate(module: str, addresses: Iterable[int]) -> None:
 
 
 def _parse_place(text: str) -> tuple[str | None, int | None, bool]:
-    """Return the innermost file and line outside the engine's headers, and whether lines of these are further in."""
+    """Return (file, line, whether lines of the engine's headers are further in) of addr2line's text for an address.
+
+    It is the innermost place outside of the engine's headers, or (None, None, True) if there is none.
+    """
     in_header = False
-    for (
-        line
-    ) in text.splitlines():  # addr2line's: "FILE:LINE (discriminator 2)", the innermost first
+    # addr2line's lines are "FILE:LINE (discriminator 2)", the innermost first
+    for line in text.splitlines():
         file, _, number = line.split(" (discriminator")[0].rpartition(":")
         path = Path(file)
         # the text that the engine generates
@@ -557,12 +559,12 @@ def find_place(module: str, callers: Sequence[int]) -> tuple[str | None, int | N
 
 
 def _list_choices(raw: dict) -> set[tuple[str, int, str]]:
-    """Return (file, line, operation) of the accesses that go to a local variable or to other memory, lane by lane.
+    """Return (file, line, operation) of each access that goes to a local variable in some lanes, elsewhere in others.
 
-    The host's compiler generates them for ``i < n ? x[i] : zero``, where nvcc selects between the
-    values, also in the copies of an unrolled loop in which all lanes select the variable. So the
-    caller counts no access of such a line to the variable. `raw` is a launch's JSON record, for
-    whose addresses `_locate` has filled `_lines`.
+    The host's compiler generates such accesses for ``i < n ? x[i] : zero``, also in the copies of an
+    unrolled loop in which all lanes select the variable. nvcc selects between the values instead. So
+    the caller does not count the accesses of such a line to the variable. `raw` is a launch's JSON
+    record, for whose addresses `_locate` has filled `_lines`.
     """
     spaces = {}  # (address, operation) -> the memory spaces that it accesses
     for site in raw["sites"]:

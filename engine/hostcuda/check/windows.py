@@ -64,7 +64,7 @@ def may_miss(assembly: str) -> bool:
 
 
 def find_disguised(accesses: str, shared: set[str]) -> str | None:
-    """Return a variable that is accessed as another type, with an index or before its begin.
+    """Return the name of a variable that is accessed as another type, with an index or before its begin; or None.
 
     Parameters
     ----------
@@ -105,13 +105,20 @@ def _find_constants(assembly: str) -> dict[str, int]:
 
 
 def _has_window(body: str, constants: dict[str, int]) -> bool:
-    """Return whether a function has an address of the stack or these labels in another one, or out of place."""
+    """Return whether a function may access memory outside of the stack's variables and of constants, through them.
+
+    `body` is its assembler text, and `constants` maps labels of constant data to sizes. That is so if
+    an address on the stack or of a constant takes part in another address, is kept in memory, or is a
+    fixed one out of place.
+    """
     instructions = [
         (match[1], match[2] or "") for match in map(_INSTRUCTION.match, body.splitlines()) if match
     ]
     if any(_is_outside(name, operands, constants) for name, operands in instructions):
         return True
-    derived = set()  # registers that may hold such an address
+    # Registers that may hold such an address. A loop may carry one backwards in the text, so the text is
+    # read until nothing is added.
+    derived = set()
     while True:
         before = len(derived)
         for name, operands in instructions:
@@ -143,7 +150,10 @@ def _has_window(body: str, constants: dict[str, int]) -> bool:
 
 
 def _is_outside(name: str, operands: str, constants: dict[str, int]) -> bool:
-    """Return whether an instruction accesses memory at a fixed distance outside of a constant or the stack."""
+    """Return whether an instruction accesses memory at a fixed offset outside of a constant or the stack.
+
+    `name` and `operands` are its text; ``lea`` only computes an address.
+    """
     if name.startswith("lea"):
         return False
     symbol, slot = _SYMBOL.search(operands), _SLOT.search(operands)
@@ -155,5 +165,5 @@ def _is_outside(name: str, operands: str, constants: dict[str, int]) -> bool:
 
 
 def _writes(operands: str) -> bool:
-    """Return whether the last operand of an instruction is in memory."""
+    """Return whether the last operand of an instruction, its target, is in memory."""
     return operands.rstrip().endswith(")")
