@@ -58,13 +58,15 @@ def make_exact(text: str, everywhere: bool) -> str:
 
 
 def _edit_shifts(code: str):
-    """Yield edits (start, end, text) that make ``a << hostcuda::shift << n``, which shifts as a GPU, of ``a << n``."""
-    # Of ``a <<= n`` they make ``a <<= hostcuda::shift = n``.
+    """Yield edits (start, end, text) that let shifts work as on a GPU.
+
+    ``a << n`` becomes ``a << hostcuda::shift << n``, and ``a <<= n`` becomes ``a <<= hostcuda::shift = n``.
+    """
     for match in _SHIFT.finditer(code):
         if _SMALL_COUNT.match(code, match.end()) or (
             match[0] == ">>" and _closes_two_lists(code, match.start())
         ):
-            continue  # C++ does the same, or it is no shift
+            continue  # a small count shifts alike in C++; or the sign closes two lists of a template
         yield match.end(), match.end(), f" hostcuda::shift {match[2] or match[1]}"
 
 
@@ -80,7 +82,11 @@ def _closes_two_lists(code: str, at: int):
 
 
 def _edit_casts(code: str, kinds: str):
-    """Yield edits (start, end, text) of ``static_cast<int>(x)``, ``(int)x``, ``int(x)``; `kinds`: a regex of types."""
+    """Yield edits (start, end, text) that turn casts to integers into ``hostcuda_cast<int>(x)``, which saturates.
+
+    The casts are ``static_cast<int>(x)``, ``(int)x`` and ``int(x)``; `kinds` is a regular expression of the
+    names of integer types.
+    """
     for match in re.finditer(rf"\bstatic_cast\s*<(?=\s*(?:{kinds})\s*>)", code):
         yield match.start(), match.end(), "hostcuda_cast<"
     cast = re.compile(rf"\(\s*({kinds})\s*\)(?={_OPERAND.pattern})")
@@ -105,7 +111,10 @@ def _edit_casts(code: str, kinds: str):
 
 
 def _find_operand_end(code: str, at: int, cast: re.Pattern):
-    """Return the position after a cast's operand, which begins at `at`, or None; `cast`: the regex of another cast."""
+    """Return the position after the operand of a cast ``(int)x``, which begins at `at`; None if it is not understood.
+
+    `cast` matches a further cast that the operand may begin with.
+    """
     while sign := re.compile(r"\s*[-+~!*&]").match(code, at):
         at = sign.end()
     if inner := re.compile(r"\s*\(").match(code, at):
@@ -130,10 +139,13 @@ def _find_operand_end(code: str, at: int, cast: re.Pattern):
 
 
 def cast_conversions(text: str, printed: str, file: str) -> str:
-    """Return the text of `file` with a cast for each conversion to an integer in the compiler's `printed` JSON."""
-    # A character of the text has to be a byte, because columns are bytes. It is [{"message":
-    # "conversion from ...", "locations": [{"start": {"file": ..., "line": 1, "byte-column": 28},
-    # "caret": the operator's, "finish": ...}]}].
+    """Return the text of `file` with a cast for each conversion to an integer of which the compiler warns.
+
+    `printed` is the compiler's output in JSON; its columns are bytes, so each character of `text` has to
+    be one byte.
+    """
+    # The JSON: [{"message": "conversion from ...", "locations": [{"start": {"file": ..., "line": 1,
+    # "byte-column": 28}, "caret": the operator's, "finish": ...}]}].
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     targets = {}  # span -> (types that it is converted to, position of the operator)
     for warning in json.loads(printed) if printed.startswith("[") else ():
@@ -150,8 +162,7 @@ def cast_conversions(text: str, printed: str, file: str) -> str:
         # i += x: in exact.h, i += hostcuda::shift = x casts the sum
         if re.compile(r"[-+*/]=").match(text, operator):
             edits.append((operator + 2, operator + 2, " hostcuda::shift ="))
-        elif len(kinds) == 1 and not any(
-            start == a and end < b for a, b in targets
-        ):  # a longer one goes first
+        # of several conversions that begin at one place, only the longest gets a cast
+        elif len(kinds) == 1 and not any(start == a and end < b for a, b in targets):
             edits += [(start, start, f"hostcuda_cast<{kinds.pop()}>("), (end, end, ")")]
     return apply_edits(text, edits)

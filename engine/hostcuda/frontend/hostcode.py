@@ -159,7 +159,11 @@ def remove_default(parameter: str) -> str:
 
 
 def _name_parameters(code: str, at: int):
-    """Return (edits that name all parameters of the template at `at`, text ``<T, N, Rest...>`` or else None)."""
+    """Return (edits, arguments) of the template that begins at `at`.
+
+    The edits give a name to each parameter that has none; the arguments are the text ``<T, N, Rest...>``
+    of all names. It is ([], None) if a parameter is not understood.
+    """
     open_, edits, arguments = code.index("<", at), [], []
     for start, end in split_spans(code, ",", open_ + 1, find_angle_end(code, open_)):
         declaration = remove_default(code[start:end])
@@ -217,7 +221,10 @@ def _edit_launch(code: str, at: int, inside: int, names: "Names"):
 
 
 def _find_kernel_start(code: str, at: int):
-    """Return the position of the expression before `at`, as ``f``, ``a::f<3, T>``, ``(*p)`` or ``t[i].f``, or None."""
+    """Return where the expression that ends before `at` begins, such as ``f``, ``a::f<3, T>``, ``(*p)`` or ``t[i].f``.
+
+    None if there is no such expression.
+    """
     start = start_before = None  # start_before: without the parentheses that were skipped last
     while True:
         at = len(code[:at].rstrip())
@@ -231,12 +238,8 @@ def _find_kernel_start(code: str, at: int):
         name = re.search(r"[A-Za-z_]\w*$", code[max(0, at - 256) : at])
         if not name or name.group() in ("return", "else", "do"):
             return start
-        if name.group() in (
-            "if",
-            "for",
-            "while",
-            "switch",
-        ):  # the parentheses were those of a condition
+        # the parentheses were those of a condition
+        if name.group() in ("if", "for", "while", "switch"):
             return start_before
         start = at = at - len(name.group())
         joined = re.search(r"(?:::|\.|->)\s*$", code[max(0, at - 256) : at])

@@ -53,7 +53,11 @@ def find_unsynchronized(text: str) -> list[tuple[str, int, str, str]]:
 
 
 def _find_volatile_names(code: str, shared: set[str], is_kernel: bool):
-    """Return the volatile arrays and pointers in `code` that may be shared memory; `shared`: ``__shared__`` arrays."""
+    """Return the names of volatile arrays and pointers declared in `code` that may be shared memory, in their order.
+
+    `shared` are the names of all ``__shared__`` arrays, and `is_kernel` says whether `code` is a kernel's
+    body. The names are the keys of a dict.
+    """
     names = {}  # a dict, for the order
     for match in _DECLARATION.finditer(code):
         is_pointer = "*" in match["type"] and match["next"] != "["

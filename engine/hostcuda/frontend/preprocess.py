@@ -57,8 +57,8 @@ def preprocess(
     """Preprocess `text`, which has a line marker for `SKELETON` after the engine's includes; return `Preprocessed`.
 
     `command` is the compiler's, with its flags and include options. `folder` is the build folder:
-    the text of headers is written into it. `include_dirs`, of the user's headers, are among the
-    options, too.
+    the text of headers is written into it. `include_dirs` are the folders of the user's headers, which
+    `command` has among its options, too. Errors of the preprocessor are in the result.
     """
     # "#include" looks for a file beside this one, and the build folder has the user's source
     place = folder / "first"
@@ -91,10 +91,12 @@ def preprocess(
 
 
 def _read(path):
+    """Return the text of a file, with bytes that are not UTF-8 escaped."""
     return path.read_text(encoding="utf-8", errors="surrogateescape")
 
 
 def _is_engines(file: str):
+    """Return whether a file, by its path, is one of the engine's headers or its precompiled header."""
     return file.startswith(f"{toolchain.INCLUDE}{os.sep}") or os.path.basename(file) == "hostcuda.h"
 
 

@@ -425,7 +425,10 @@ class _Statement:
         return f"{call}; " if match["red"] else self.put(type_, result, call)
 
     def translate(self, instruction: str, text: str):
-        """Return the C++ statement for an instruction such as "add.s32" with operands, a `text` such as "%0, %1, 2"."""
+        """Return the C++ statement for an instruction such as "add.s32" with operands, a `text` such as "%0, %1, 2".
+
+        ValueError if the engine does not know the instruction, or if it has other operands.
+        """
         operands = _split(text)
         if instruction in _PRODUCTS:
             return self.translate_product(instruction, text)
@@ -440,12 +443,10 @@ class _Statement:
             return f"__syncwarp({self.get('unsigned int', operands[0])}); "
         if _COPY.fullmatch(instruction) and 3 <= len(operands) <= 4:
             return self.translate_copy(operands)
-        if (match := _ACCESS.fullmatch(instruction)) and len(
-            operands
-        ) == 2:  # a store has its address first
-            return self.translate_access(
-                match, instruction, operands if match["kind"] == "ld" else operands[::-1]
-            )
+        if (match := _ACCESS.fullmatch(instruction)) and len(operands) == 2:
+            # a store has its address first
+            registers_first = operands if match["kind"] == "ld" else operands[::-1]
+            return self.translate_access(match, instruction, registers_first)
         if (match := _MATRICES.fullmatch(instruction)) and len(operands) == 2:
             return self.translate_matrices(match, instruction, operands)
         for pattern, type_, count, form in _FORMULAS:

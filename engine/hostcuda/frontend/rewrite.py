@@ -230,9 +230,8 @@ def _edit_asm(scan: Scan):
             f"auto {'&' if operand.output else ''}p{n}" for n, operand in enumerate(operands)
         )
         before = f"[]({parameters}) {{ {statements}}}("
-        for (
-            operand
-        ) in operands:  # they stay as they are; what stands before and between them is replaced
+        # the operands stay as they are; what stands before and between them is replaced
+        for operand in operands:
             yield at, operand.start, before + scan.newlines(at, operand.start)
             before, at = ", ", operand.end
         yield at, end + 1, (")" if operands else f"{before})") + scan.newlines(at, end)
@@ -296,7 +295,10 @@ def _write_refusal(feature: str):
 
 
 def _reaches_device(scan: Scan, name: str, seen):
-    """Return whether device code names this, or a function or class that does; add names to `seen`, a set."""
+    """Return whether device code uses the variable `name`, directly or through functions and classes that use it.
+
+    `seen` is the set of names that were looked at before; it grows.
+    """
     seen.add(name)
     for use in re.finditer(rf"\b{name}\b", scan.code):
         if (start := scan.function(use.start())) is None:
@@ -313,10 +315,10 @@ def _reaches_device(scan: Scan, name: str, seen):
 
 
 def _edit_refused(scan: Scan, host: bool):
-    """Yield edits that put a ``static_assert`` in place of texture references, and of code that launches kernels.
+    """Yield edits that put a ``static_assert`` in place of what the engine lacks.
 
-    `host`: whether host code may do so. One also goes before each thread_local variable that device
-    code reaches.
+    That is the body of a function that launches kernels (if `host`, only of device code), and a texture
+    reference. One also goes before each thread_local variable that device code reaches.
     """
     refused_end = 0  # of the last function that is replaced
     for match in hostcode.LAUNCH.finditer(scan.code):
@@ -394,7 +396,7 @@ def _edit_kernels(scan: Scan, kernels: list[Kernel], qualifies: bool):
     If it `qualifies`, kernels of one name in several namespaces are registered with these.
     """
     defined = [kernel for kernel in kernels if not kernel.declared]
-    # a declaration is no other one
+    # a set: the declaration of a kernel and its definition are one variant
     variants = {(k.name, k.scope, k.parameters) for k in kernels if not k.template}
     variants = Counter((name, scope) for name, scope, _ in variants)
     templates = Counter(k.name for k in defined if k.template)

@@ -109,9 +109,8 @@ class Scan:
             elif mark == "}" and open_.outer:
                 self.closing[open_.start] = start
                 open_ = open_.outer
-            if (
-                mark != "#" or not self.code[self._starts[-1] : start].strip()
-            ):  # else a marker within a declaration
+            is_within_declaration = mark == "#" and self.code[self._starts[-1] : start].strip()
+            if not is_within_declaration:
                 self._starts.append(end)
             self._open.append((end, open_))
 
@@ -230,8 +229,11 @@ def _read_bounds(code: str, start: int, end: int) -> str:
 
 
 def _read_head(code: str, at: int) -> tuple[int, int, int, int, int] | None:
-    """Return positions in a function's head after `at`, or None: (name's start, its end, "(", ")", "{" or ";")."""
-    # of the last name before parentheses that is no attribute with the syntax of a call
+    """Return the positions of (name's start, its end, "(", ")", "{" or ";") in a function's head that begins at `at`.
+
+    The parentheses are those of its parameters. None if it is not the head of a function.
+    """
+    # (name's start, its end, "(", ")") of the last name before parentheses that is no attribute
     spans = None
     while match := re.compile(r"[({;=}]").search(code, at):
         at = match.start()
@@ -249,14 +251,18 @@ def _read_head(code: str, at: int) -> tuple[int, int, int, int, int] | None:
     return None
 
 
-def find_function_name(code: str, at: int) -> str | None:
+def find_function_name(code: str, at: int) -> str:
     """Return the name, without namespaces and template arguments, of the function declared at position `at`, or ""."""
     head = _read_head(code, at)
     return code[head[0] : head[1]].partition("<")[0].rpartition("::")[2].strip() if head else ""
 
 
 def find_functions(scan: Scan) -> Iterator[tuple[str, int, int]]:
-    """Yield (name, start, end) of each definition of a function in no braces but a specialization of a template."""
+    """Yield (name, start, end) of each function that is defined outside of braces (of a class or namespace).
+
+    ``text[start:end]`` is the definition, with what precedes it from the last declaration on.
+    Specializations of templates are left out.
+    """
     for open_, close in scan.closing.items():
         start = at = scan.declaration_start(open_)
         template = _TEMPLATE_HEAD.match(scan.code, start)

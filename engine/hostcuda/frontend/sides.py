@@ -27,6 +27,8 @@ _CLASS = re.compile(r"(?<![<,])\s*\b(?:class|struct|union|enum)\b(?!\s*\w+\s*[,>
 
 
 class _Function(NamedTuple):
+    """A function that a text defines, with the sides on which it may run."""
+
     name: str  # without namespaces
     sides: frozenset  # of "host" and "device", where it may run; or only "kernel"
     start: int  # positions: of its declaration and of its braces
@@ -138,6 +140,7 @@ def _count_lines(scan: Scan, at: int):
 
 
 def _format_place(scan: Scan, at: int):
+    """Return "file.cu:12", the place of position `at`, for a message."""
     file, line = scan.place(at)
     return f"{file or 'kernel.cu'}:{line}"
 
@@ -263,9 +266,12 @@ def _collect_sides(scan: Scan, functions: list[_Function]):
 
 
 def _check_variables(scan: Scan, caller: _Function, facts: str, program: bool):
-    """Yield ((file, line), message) where a function uses the other side's variables, also host code in a `program`."""
-    # The call graph's text `facts` has a line such as "References: n/3 (read) m/4 (addr)"; a static
-    # n is _ZL1n/3.
+    """Yield ((file, line), message) where a function uses variables of the other side.
+
+    Device code is always looked at, host code only of a `program`. `facts` is the caller's entry in the
+    call graph: lines such as "References: n/3 (read) m/4 (addr)".
+    """
+    # a static n is _ZL1n/3
     references = re.findall(
         r"(\S+)/\d+ \((\w+)\)", facts[facts.find("References:") :].partition("\n")[0]
     )
@@ -327,7 +333,7 @@ def _find_use(scan: Scan, variable: str, function: _Function, how: str):
     """Return (file, line) where a `_Function` most likely uses a variable, or None; `how`: "read", "write", "addr"."""
 
     def rate(use):
-        """Return how surely a match of the name is such a use: 0 to 4."""
+        """Return how surely a match of the name is a use of the kind `how`: 0 (not at all) to 4."""
         before, assigns = (
             scan.code[function.open : use.start()],
             _ASSIGNS.match(scan.code, use.end()),
@@ -349,6 +355,7 @@ def _find_use(scan: Scan, variable: str, function: _Function, how: str):
 
 @lru_cache(1)
 def _read_headers():
+    """Return the text of all headers of the engine."""
     return "\n".join(path.read_text() for path in INCLUDE.rglob("*.h"))
 
 

@@ -110,7 +110,7 @@ class Tokens:
     """
 
     def __init__(self, code: str, start: int, end: int):
-        """Read the tokens; ValueError if a bracket has no partner."""
+        """Read the tokens of code[start:end]; ValueError if a bracket has no partner."""
         self.tokens = lex(code, start, end)
         match, stack, self.around = {}, [], []  # stack: the brackets that are open
         for at, token in enumerate(self.tokens):
@@ -137,7 +137,11 @@ class Tokens:
             at = self.match[at] + 1 if self.text(at) in PAIRS else at + 1
 
     def find_start(self, at: int, first: int, ends: Collection[str]) -> int:
-        """Return the index behind the last of the signs `ends` before token `at`; not before `first` or its bracket."""
+        """Return the index of the token at which the expression or statement around token `at` starts.
+
+        It is behind the last of the signs `ends` before `at`, or else `first`, or behind the bracket around
+        `at`.
+        """
         begin = max(first, self.around[at] + 1)  # around: the bracket around the token, or -1
         ends_before = (i for i in self.outside_brackets(begin, at) if self.text(i) in ends)
         # match: behind a bracket's partner
@@ -239,7 +243,10 @@ def find_angle_end(code: str, at: int) -> int | None:
 def split_spans(
     code: str, separator: str, start: int = 0, end: int | None = None, angles: bool = True
 ) -> list[tuple[int, int]]:
-    """Return the spans (start, end) of code[start:end] between separators outside of brackets; `angles`: also of <>."""
+    """Return the spans (start, end) of the parts of code[start:end] between separators outside of brackets.
+
+    `angles`: ``<`` and ``>`` are brackets, too. Without a separator it is one span.
+    """
     end, spans = len(code) if end is None else end, []
     signs = f"{_ANGLE}|{re.escape(separator)}"
     for match, depth, angle_depth in walk(code, signs, start, end):

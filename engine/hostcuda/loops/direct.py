@@ -78,7 +78,7 @@ def _mark_rendezvous(node: Node) -> bool:
 
 
 def find_last_return(steps: Sequence[PlanStep]) -> PlanStep | None:
-    """Return the last of a kernel's outer `PlanStep`s in which threads can return, a "guard" among them, or None."""
+    """Return the last of a kernel's outer `PlanStep`s in which threads can return (also a "guard"), or None."""
     return next((step for step in reversed(steps) if "return" in find_jumps(step.node)), None)
 
 
@@ -133,7 +133,7 @@ def require_vectorizable(kernel: KernelPlan, section: Section, rows: Rows) -> No
 
 
 class _Statement:
-    """A `PlanStep`'s tokens[first:last]: a statement, or the first value of a variable."""
+    """A statement of a `PlanStep`, or the first value of its variable: the reader's tokens[first:last]."""
 
     def __init__(self, kernel: KernelPlan, step: PlanStep, rows: Rows):
         self.kernel, self.step, self.rows, self.text = kernel, step, rows, kernel.reader.text

@@ -131,11 +131,8 @@ class EffectsReader:
         for at in range(first, last):
             token = self.reader.tokens[at]
             variable = scope.get(token.text)
-            if variable is None or text(at - 1) in (
-                ".",
-                "->",
-                "::",
-            ):  # after these the name is that of a member
+            is_member = text(at - 1) in (".", "->", "::")
+            if variable is None or is_member:
                 continue
             effects.uses.add(variable)
             use = _Use(self, scope, first, last, copied)
@@ -305,7 +302,7 @@ class _Use:
         self.changes = False
 
     def _get_text(self, at: int) -> str:
-        """Return the text of token `at`, or "" outside of the expression."""
+        """Return the text of token `at`, or "" if that is outside of the expression."""
         return self.reader.text(at) if self.first <= at < self.last else ""
 
     def is_copied(self, variable: KernelVariable, at: int) -> bool:
@@ -366,7 +363,10 @@ class _Use:
         return at >= self.first and self.effects_reader.ends_operand(at, self.scope)
 
     def _does_cast_copy(self, close: int) -> bool | None:
-        """Return whether the cast that ends at token `close`, a ``)``, copies; None if it ends ``if (...)`` or such."""
+        """Return whether the cast that ends at token `close`, a ``)``, copies its operand.
+
+        None if the parentheses are those of ``if (...)`` or the like, and no cast.
+        """
         open_ = self.match[close]
         if self._get_text(open_ - 1) in _BEFORE_CONDITIONS:
             return None

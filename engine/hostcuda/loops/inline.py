@@ -225,9 +225,8 @@ def _replace_calls(
                     raise NeedsFibers("all calls use the same shared memory")
                 edits += call.replace(kernel_names, functions)
                 calls_with_shared |= {(body.name, words[at])} if call.function.shared else set()
-        except (
-            NeedsFibers
-        ) as reason:  # a call that stays is refused later: its function "uses __syncthreads"
+        except NeedsFibers as reason:
+            # any other call that stays is refused later: its function "uses __syncthreads"
             if words[at] in WARP_FUNCTIONS:
                 reasons[body.name] = str(reason)
     return edits

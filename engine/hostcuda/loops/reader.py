@@ -152,9 +152,8 @@ class Reader(Tokens):
             if words != [BARRIER, "(", ")"]:
                 raise NeedsFibers(f"{BARRIER} is not a statement of its own")
             kind = "barrier"
-        elif (
-            words[0] == MEETING
-        ):  # hostcuda_meet(7, sync), which `exchange` has written in place of a warp function
+        elif words[0] == MEETING:
+            # hostcuda_meet(7, sync), which `exchange` has written in place of a warp function
             kind = "rendezvous"
         elif words[0] in ("return", "break", "continue"):
             if len(words) > 1:
@@ -162,10 +161,8 @@ class Reader(Tokens):
             kind = words[0]
         elif words[0] not in ("using", "typedef") and self.is_declaration(at, end):
             kind = "declaration"
-        elif words[0] in CLASSES | {
-            "using",
-            "typedef",
-        }:  # and not a variable such as struct point p
+        elif words[0] in CLASSES | {"using", "typedef"}:
+            # and not a variable such as struct point p, which is a declaration above
             raise NeedsFibers("it declares a type")
         return Node(kind, at, end + 1)
 

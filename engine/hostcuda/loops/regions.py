@@ -129,13 +129,10 @@ class RegionBuilder:
                 insert_once(step, close=True)
             elif step.variable and (step.variable.role == "uniform" or step.variable.shared):
                 insert_once(step, close=False)
-            elif (
-                step.update and step.update[0].role == "uniform"
-            ):  # ``n += 1``: behind what reads the n before that
-                insert_once(
-                    step,
-                    close=open_item is not None and step.update[0] in open_item.used_variables(),
-                )
+            elif step.update and step.update[0].role == "uniform":
+                # ``n += 1``: behind what reads the n before that
+                is_read = open_item is not None and step.update[0] in open_item.used_variables()
+                insert_once(step, close=is_read)
             else:  # each thread does it, in a region
                 if region is None:
                     # its groups of neighbors are the warps
@@ -180,12 +177,8 @@ class RegionBuilder:
         """Return whether a step that is done once may not move before a `Region` or `Section`, the open item."""
         tokens = self.kernel.reader.tokens
         words = {token.text for token in tokens[step.node.first : step.node.last]}
-        if item.returns and words & {
-            "/",
-            "%",
-            "/=",
-            "%=",
-        }:  # it stays behind a return such as ``if (n == 0) return;``
+        # a division stays behind a return such as ``if (n == 0) return;``
+        if item.returns and words & {"/", "%", "/=", "%="}:
             return True
         # A declaration stays behind what names another variable with its name.
         regions = item.regions if isinstance(item, Section) else [item]
@@ -196,9 +189,11 @@ class RegionBuilder:
 
 
 def assign_roles(kernel: KernelPlan, regions: list[Region]) -> None:
-    """Set the `role` of variables that are not uniform, or refuse: "recomputed", "kept" or, as it was, "local"."""
-    # recomputed: regions repeat its declaration; kept: an array keeps it across barriers; local:
-    # one region uses it.
+    """Set the `role` of the variables that are not uniform, so far "local"; raise `NeedsFibers` if there is none.
+
+    A variable stays "local" if one region uses it. It becomes "recomputed" if each region that uses it
+    may repeat its declaration, else "kept": an array keeps it across barriers.
+    """
     for region in regions:
         names = [v.name for v in region.used_variables() if v.role != "uniform" and not v.shared]
         if repeated_names := {name for name in names if names.count(name) > 1}:
@@ -248,7 +243,10 @@ def _can_recompute(kernel: KernelPlan, step: PlanStep, variable: KernelVariable)
 
 
 def _is_costly(kernel: KernelPlan, at: int, first: int, last: int, scope: Scope) -> bool:
-    """Return whether token `at` of tokens[first:last] divides by no constant, and differs between threads."""
+    """Return whether token `at` is a division by no constant whose operands differ between threads.
+
+    It is one of the expression tokens[first:last], in the scope `scope`.
+    """
     divisor, operand_ends = kernel.reader.tokens[at + 1], BINARY - {"*", "/", "%"}
     by_constant = divisor.kind == "number" or divisor.text in kernel.constants | {"warpSize"}
     if kernel.reader.text(at) not in ("/", "%") or by_constant:

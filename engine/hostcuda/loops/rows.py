@@ -184,7 +184,11 @@ class Rows:
         return self._bound_variable(variable, positive) if variable else _UNBOUNDED
 
     def _bound_variable(self, variable: KernelVariable, positive: bool) -> int:
-        """Return a bound, as `_bound`, of a variable; a uniform one may be added to `limits`, and is checked then."""
+        """Return a bound of a variable's absolute value, or `_UNBOUNDED`; for `positive` see `_bound`.
+
+        A uniform variable without a bound, such as a parameter, is added to `limits` if that gives it
+        one: each block then checks it.
+        """
         if (
             variable.type != "scalar"
             or variable.array
@@ -204,7 +208,10 @@ class Rows:
         return bound
 
     def _bound_counter(self, variable: KernelVariable, loop: PlanStep, positive: bool) -> int:
-        """Return a bound, as `_bound`, of the counter of a loop's step like ``for (int i = 0; i < n; i += 16)``."""
+        """Return a bound of the counter of a loop such as ``for (int i = 0; i < n; i += 16)``, or `_UNBOUNDED`.
+
+        For `positive` see `_bound`.
+        """
         first, last = loop.node.parts["condition"]
         steps, text = self.kernel.loop_steps(loop), self.reader.text
         others = (
@@ -265,9 +272,8 @@ class Rows:
                     edits += self._mark_condition(at + 1, end, scope) if text(end) != "?" else []
             elif word == "if" and text(at + 1) == "(":
                 edits += self._mark_condition(at + 2, match[at + 1], scope)
-            elif (
-                word == "constexpr"
-            ):  # HOSTCUDA_ROW(c), which asks for threadIdx.x, is no constant expression
+            elif word == "constexpr":
+                # HOSTCUDA_ROW(c), which asks for threadIdx.x, is no constant expression
                 return []
         return edits
 

@@ -55,9 +55,8 @@ def is_uniform(
         elif kind == "word":
             if not _is_uniform_word(kernel, at, scope, allowed_words, roles, warp):
                 return False
-        elif (
-            kind == "text" or "_" in word
-        ):  # a string, or a number whose suffix is an operator of the source
+        elif kind == "text" or "_" in word:
+            # a string, or a number whose suffix is an operator of the source
             return False
     return True
 
@@ -112,7 +111,11 @@ def _changes_or_reads_memory(kernel: KernelPlan, at: int, first: int, scope: Sco
 
 
 def _skip_same_in_warp(kernel: KernelPlan, at: int, first: int, last: int, scope: Scope) -> int:
-    """Return the index after an expression at token `at` that is equal in all lanes, as ``threadIdx.x / 32``, or 0."""
+    """Return the index after an expression at token `at` that is equal in all lanes of a warp; 0 if there is none.
+
+    Examples are ``threadIdx.y``, ``threadIdx.x / 32`` and ``threadIdx.x < 64``. It is part of
+    tokens[first:last].
+    """
     reader, text = kernel.reader, kernel.reader.text
     if text(at) == "hostcuda_vote":  # hostcuda_vote(7), the result of __any_sync and its like
         return reader.match[at + 1] + 1
@@ -144,10 +147,8 @@ def _skip_same_in_warp(kernel: KernelPlan, at: int, first: int, last: int, scope
             "&",
             "|",
         }
-    elif (sign, number) != (
-        ">>",
-        "5",
-    ):  # not a division by 32: a comparison, equal if it splits no warp
+    # else it is a division by 32, or a comparison, which is equal if it splits no warp
+    elif (sign, number) != (">>", "5"):
         is_decimal = bool(re.fullmatch(r"0|[1-9]\d*", number))
         is_equal &= sign in ("<", ">=") and is_decimal and int(number) % _WARP_SIZE == 0
     return end + 2 if is_equal else 0
@@ -170,7 +171,10 @@ def _skip_thread_number(kernel: KernelPlan, at: int, scope: Scope) -> int:
 
 
 def _mark_steady(kernel: KernelPlan) -> None:
-    """Set `is_thread_number`, and `steady` of variables that get a value once: `find_uniform` then takes some back."""
+    """Set `is_thread_number` of variables, and `steady` of those that get a value once.
+
+    `find_uniform` then clears `steady` of those whose value differs between the lanes of a warp.
+    """
     for step in kernel.steps:
         if (variable := step.variable) and not variable.array:
             first, last = variable.initializer
@@ -210,7 +214,10 @@ def find_uniform(kernel: KernelPlan) -> None:
 
 
 def _find_differing(kernel: KernelPlan, step: PlanStep) -> Iterator[set[KernelVariable]]:
-    """Yield sets of variables that may differ between threads after a step; the caller may change roles in between."""
+    """Yield sets of variables that may differ between threads after a step, by the roles of variables so far.
+
+    The caller may change roles between two sets; the next set then follows from the new ones.
+    """
     effects, variable = step.effects, step.variable
     yield effects.addressed
     if variable:  # it is a declaration
@@ -232,7 +239,10 @@ def _find_differing(kernel: KernelPlan, step: PlanStep) -> Iterator[set[KernelVa
 
 
 def _is_uniform_update(kernel: KernelPlan, step: PlanStep, update: Update) -> bool:
-    """Return whether an update, (variable, span of the operand), is done by all threads that share it, and equally."""
+    """Return whether all threads that share the variable of an update do it, with the same value.
+
+    `update` is (variable, span of the operand); `step` is the statement or loop that does it.
+    """
     (variable, operand), in_warp = update, step.warp is not None
     # else each warp would update the block's variable
     is_shared_by_these = not in_warp or variable.warp is step.warp

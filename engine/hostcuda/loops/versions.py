@@ -38,8 +38,8 @@ def _write_second_version(scan: Scan, body: Kernel, file: File) -> tuple[str, st
     if direct and harmful_words:
         raise NeedsFibers(min(explain_use(word, file.harmful) for word in harmful_words))
     try:
-        # regions: `split_block` fills it
-        kernel, regions = (KernelPlan(scan, body, file, direct), [])
+        kernel = KernelPlan(scan, body, file, direct)
+        regions: list = []  # `split_block` adds all of the kernel's
         find_uniform(kernel)
         require_uniform(kernel)
         items = RegionBuilder(kernel, regions).split_block(kernel.outer_steps)
@@ -55,16 +55,17 @@ def _write_second_version(scan: Scan, body: Kernel, file: File) -> tuple[str, st
         )
         return Writer(kernel, items, regions).write(), kind
     except NeedsFibers as reason:
-        # one fiber runs it well
+        # A kernel without barriers is fast on fibers, too: one fiber runs all threads. So the details of
+        # what was not understood do not matter.
         raise (NeedsFibers("it has no barrier") if direct else reason) from None
 
 
 def add_loops(text: str, without: Collection[str] = frozenset()) -> str:
-    """Add second versions, which run as thread loops, to the kernels of a source.
+    """Return a source whose kernels have second versions, which run as thread loops.
 
-    In the source, `hostcuda.frontend.rewrite.rewrite` has put a HOSTCUDA_KERNEL(name) behind each
-    kernel. Return it with each registered with its second version, or with the reason why it has
-    none. Kernels named in `without` get none: it would not compile.
+    In `text`, `hostcuda.frontend.rewrite.rewrite` has put a HOSTCUDA_KERNEL(name) behind each kernel,
+    which registers it. In the result, it registers the second version, too, or the reason why there
+    is none. Kernels named in `without` get none, because it did not compile.
     """
     scan, bodies = find_kernel_bodies(text)
     file = File(scan, bodies)

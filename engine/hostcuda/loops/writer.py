@@ -160,7 +160,10 @@ class Writer:
         edits: Iterable[Edit] = (),
         as_const: bool = False,
     ) -> str:
-        """Return a variable's declarator, with `edits` of its first value; `as_const`: as const if it never changes."""
+        """Return a variable's declarator, such as "* const p[3] = q", with `edits` of its first value.
+
+        `name` replaces its own name. `as_const`: add const if the variable never changes.
+        """
         signs = f"{variable.signs} " if variable.signs else ""
         if as_const and self._is_declared_const(variable):
             signs += "const "
@@ -231,9 +234,8 @@ class Writer:
     def _write_section(self, section: Section) -> None:
         """Write a loop over the warps, which runs the items of a `Section`."""
         self.section, places = section, section.places
-        for (
-            variable
-        ) in self.kernel.variables:  # arrays that other sections use, too, precede the loop
+        # arrays that other sections use, too, precede the loop
+        for variable in self.kernel.variables:
             if (
                 variable.role == "kept"
                 and not self._is_in_section(variable)
