@@ -63,7 +63,10 @@ def find_file_name(source: str) -> str:
 
 
 def make_error(source: str, command: list[str], out: str, err: str) -> CompileError:
-    """Return the error to raise for the compiler's output about a source, with remedies for what users often miss."""
+    """Return the error to raise for a compilation that failed, with remedies for what users often miss.
+
+    `command` is the compiler's, `out` and `err` what it printed, `err` as `tidy` returns it.
+    """
     err = _UNKNOWN.sub(r"\1the CPU engine has no \2: run the program on a GPU, or without it", err)
     if library := _LIBRARY_HEADER.search(err):
         err = f"{library[1]}the CPU engine has no header {library[2]}: write the loop yourself, or run it on a GPU"
@@ -74,9 +77,9 @@ def make_error(source: str, command: list[str], out: str, err: str) -> CompileEr
             'folder: --options "-I FOLDER"'
         )
     if refusals := [line for line in err.splitlines() if _REFUSAL.search(line)]:
-        # of each sentence
+        # each sentence -> the first line with it; the last one comes first
         first_lines = {line.partition("error: ")[2]: line for line in reversed(refusals)}
-        # cudaBindTexture follows
+        # refusals of cudaBindTexture follow from that of the texture reference
         has_references = any("texture references" in sentence for sentence in first_lines)
         unique = [
             line
@@ -84,7 +87,7 @@ def make_error(source: str, command: list[str], out: str, err: str) -> CompileEr
             if not (has_references and "indTexture" in sentence)
         ]
         err = "\n".join(reversed(unique))  # the compiler's other errors follow from these
-    # inline PTX becomes a generic lambda
+    # inline PTX becomes a generic lambda, of which the user's source knows nothing
     err = re.sub(r"(?m)^.*: In instantiation of .*<lambda\(.*\n(?=.*the CPU engine)", "", err)
     err = err.replace("static assertion failed: the CPU engine", "the CPU engine")
     message = f"compilation of {find_file_name(source)} failed:\n{err.strip()}"
@@ -97,10 +100,10 @@ def make_error(source: str, command: list[str], out: str, err: str) -> CompileEr
 
 
 def tidy(text: str, folder: Path, generated: str) -> str:
-    """Return a compiler's messages as one text, related to the user's own files.
+    """Return a compiler's messages as one text that names only the user's own files.
 
     It is without the include stack, notes at the engine's own macros, and other lines about the
-    engine's headers or the text `generated` around the source in the build `folder`. An error
+    engine's headers or the file `generated` in the build `folder`, which has the source in it. An error
     inside the engine's headers is reported at the user's line that caused it; g++ names that line
     before the error, clang after it. So is the use of a variable without a value in a function of
     these headers.

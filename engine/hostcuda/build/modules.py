@@ -44,29 +44,32 @@ def obtain(
     unit: Unit,
     keep: bool,
     cache_dir: str | Path | bool | None,
-    compiled: Callable[[float, float], None],
+    report_time: Callable[[float, float], None],
 ) -> dict:
     """Return the manifest of a unit's shared library, with its ``path``: from the cache, or compiled into it.
 
     The entries are those of `Unit.compile`. With `keep` it is compiled in any case, the build
-    folder is kept, and its name printed. `cache_dir` is another cache folder; False means none.
-    `compiled` is called with the start and the duration of a compilation, in seconds on the
-    monotonic clock.
+    folder is kept, and its name printed. `cache_dir` is another cache folder; None means the usual
+    one, False none. `report_time` is called with the start and the duration of a compilation, in
+    seconds on the monotonic clock. CompileError if the unit does not compile.
     """
     if cache_dir is False:
         return _obtain_in_entry(
-            Path(tempfile.mkdtemp(prefix="module-", dir=cache.scratch())), unit, keep, compiled
+            Path(tempfile.mkdtemp(prefix="module-", dir=cache.scratch())), unit, keep, report_time
         )
     name = Path("modules", unit.key[:2], unit.key[2:40])
     return cache.with_room(
-        lambda folder: _obtain_in_entry(folder / name, unit, keep, compiled), cache_dir
+        lambda folder: _obtain_in_entry(folder / name, unit, keep, report_time), cache_dir
     )
 
 
 def _obtain_in_entry(
     entry: Path, unit: Unit, keep: bool, report_time: Callable[[float, float], None]
 ) -> dict:
-    """Return the manifest of the library in the folder `entry`; compile a missing one, call report_time(start, s)."""
+    """Return the manifest of the library in the folder `entry`; if it is missing, compile it.
+
+    The parameters are those of `obtain`.
+    """
     cache.touch(entry)
     if not keep and (manifest := _read_manifest(entry, unit.key)):
         return manifest
@@ -104,14 +107,17 @@ def _compile_into(entry: Path, unit: Unit, keep: bool) -> dict:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-# loading one of these again would give the module that is there, with its variables
-_loaded_paths = set()
-_loading = threading.Lock()
+_loaded_paths = set()  # those that `make_own_copy` has returned
+_loading = threading.Lock()  # of `_loaded_paths`
 _copies = itertools.count()
 
 
 def make_own_copy(path: Path) -> Path:
-    """Return a path of the library, a copy if this process has loaded it: so each module has its own variables."""
+    """Return `path`, or that of a copy if this process has asked for the path before.
+
+    A library that is loaded twice from one path is loaded once, so two modules would share their
+    variables.
+    """
     with _loading:
         if path not in _loaded_paths:
             _loaded_paths.add(path)

@@ -201,7 +201,7 @@ def read(words: str | Iterable, include_dirs: Iterable | None, arch: str | None)
             options.sources.append(Path(word).absolute())
         elif not _MEANINGLESS.fullmatch(word) and word not in _ignored_options:
             _ignored_options.add(word)
-            # the user's
+            # stacklevel 4: the warning names the user's line
             warnings.warn(f"the CPU engine ignores the unknown nvcc option {word!r}", stacklevel=4)
     if match := re.search(r"_(\d+)(a?)", options.arch or ""):
         number, is_specific = match[1], match[2]

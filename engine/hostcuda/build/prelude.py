@@ -39,14 +39,17 @@ def make_prelude(
 
     def run(arguments, problem):
         """Return what the compiler prints; raise CompileError with the sentence `problem` if it fails."""
-        whole = [*line, *arguments]
-        status, out, err = toolchain.run(whole)
+        whole_command = [*line, *arguments]
+        status, out, err = toolchain.run(whole_command)
         if status:
-            raise CompileError(problem, whole, out, err)
+            raise CompileError(problem, whole_command, out, err)
         return out
 
     def make(place):
-        """Write the precompiled header, its stub (for ``-include stub`` g++ reads both), and the list of macros."""
+        """Write the three files into the folder `place`: the stub, the precompiled header, and the ``#undef``s.
+
+        The stub includes the headers; for ``-include stub`` g++ reads the precompiled header instead.
+        """
         cache.trim("prelude-*", keep=12)
         cache.trim(".prelude-*", keep=0)  # of processes that were killed
         (place / _PLAIN).write_text("".join(f'#include "{path}"\n' for path in headers))

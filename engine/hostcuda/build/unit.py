@@ -146,7 +146,7 @@ class Unit:
     def flags(self) -> tuple[str, ...]:
         """The flags, most of which must be the same for the precompiled header."""
         flags = [*self.options.flags(bool(self.tools)), *toolchain.module_flags(self.command)]
-        # the lines of failed calls
+        # -g1: messages of failed calls have their lines
         flags += ["-g1"] if self.program and not (self.tools or self.options.debug) else []
         if self.tools:
             flags += checkmode.choose_flags(toolchain.is_clang(self.command), self.tools)
@@ -159,9 +159,10 @@ class Unit:
 
     @cached_property
     def prelude_flags(self) -> list[str]:
-        """The flags of the precompiled header: g++ takes it with and without those that depend on the source.
+        """The flags of the precompiled header.
 
-        And with any optimization.
+        g++ takes the same precompiled header with and without the flags that depend on the source, and
+        with any optimization, so these are left out: all sources share a header.
         """
         if toolchain.is_clang(self.command):
             return [*self.flags]
@@ -169,7 +170,7 @@ class Unit:
         return [flag for flag in flags if flag not in checkmode.OF_SOURCES]
 
     def make_prelude(self, *name: str) -> str:
-        """Return the path of the engine's header, precompiled for this unit; `name` is another file beside it."""
+        """Return the path of the engine's header, precompiled for this unit, or of the file `name` beside it."""
         return make_prelude(self.command, self.prelude_flags, *name, program=self.program)
 
     @property
@@ -203,7 +204,11 @@ class Unit:
         return [f'extern "C" {{\n{main}}}\n' if self.extern_c else main, *others]
 
     def preprocess(self, folder: Path, text: str | None = None) -> Preprocessed:
-        """Return the `Preprocessed` text of one of `files`, by default the first one; write files into `folder`."""
+        """Return the `Preprocessed` text of one of `files`, by default the first one.
+
+        `folder` gets the files that the compiler reads. CompileError if the preprocessor fails, or if
+        the texts for host and device differ in a way that cannot be merged.
+        """
         prologue = [f'#line 1 "{SKELETON}"', *self.options.prologue, text or self.files[0]]
         lines = [
             *(['#include "hostcuda/host.h"'] if self.program else []),
@@ -314,7 +319,7 @@ class Unit:
             texts = self._add_entry(texts)
         for text in texts if before_compile else ():
             before_compile(text)
-        # -lm
+        # the options "-lNAME" and "-LFOLDER" of a program
         libraries = [
             word
             for word in self.options.words
@@ -439,8 +444,9 @@ class Unit:
         fails, the texts are compiled without the edits of `make_exact`, which may be the reason.
         Then the kernels that its messages name get no thread loops.
         """
-        # is_unchanged: not by `make_exact`
-        why_fibers, without_loops, is_unchanged = (self.why_fibers, set(), False)
+        why_fibers = self.why_fibers
+        without_loops: set[str] = set()  # kernels that get no thread loops
+        is_unchanged = False  # whether `make_exact` leaves the texts as they are
         while True:
             commands, with_loops = [], False
             for place, text, cuda in zip(folders, texts, of_cuda, strict=True):
@@ -506,9 +512,9 @@ class Unit:
         return toolchain.run(command, cwd=folder)
 
     def _add_entry(self, texts: list[str]) -> list[str]:
-        """Return the list of a program's texts; that with main, or another entry, gets a variable with its address.
+        """Return a program's texts, with a variable added to the one that defines `entry`: the entry's address.
 
-        Refuse one without.
+        CompileError if none of them defines it.
         """
         defined = re.compile(rf"\b{self.entry}\s*\(")
         for i, text in enumerate(texts):
@@ -531,8 +537,11 @@ class Unit:
         )
 
     def _list_side_warnings(self, path: Path, text: str) -> list[str]:
-        """Return lines of warnings of calls between host and device, from the call graph at `path`; refuse errors."""
-        # clang++ writes none
+        """Return a line per warning of a wrong call between host and device code; CompileError if there are errors.
+
+        `path` is the compiler's call graph of the rewritten `text`; clang++ writes none, and then only
+        the text is read.
+        """
         call_graph = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         found = find_side_errors(text, call_graph, self.program)
         lines = sorted({f"{file}:{line}: {sentence}" for (file, line), sentence in found})

@@ -63,6 +63,7 @@ def scratch() -> Path:
 
 
 def _remove_scratch(path: Path, owner: int) -> None:
+    """Remove the folder of `scratch` at the end of the process that made it, whose id is `owner`."""
     if os.getpid() == owner:  # a forked child must not remove its parent's folder
         shutil.rmtree(path, ignore_errors=True)
 
@@ -93,7 +94,7 @@ def is_intact(path: Path) -> bool:
 
 @functools.cache
 def _read_boot() -> str:
-    """Return what tells this start of the machine from others; "" where nothing does."""
+    """Return the id of the machine's last start, which each start changes; "" where the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -106,7 +107,10 @@ def digest_of(path: Path) -> Path:
 
 
 def obtain(name: str | Path, make: Callable[[Path], object]) -> Path:
-    """Return the path of the file `name` in the cache folder; ``make(path)`` builds it if it is missing or damaged."""
+    """Return the path of the file `name` in the cache folder; ``make(path)`` builds it if it is missing or damaged.
+
+    `make` writes to a temporary path, and may raise; then nothing is kept.
+    """
 
     def find_or_make(folder):
         """Return the file's path in this folder; one process at a time makes it."""
@@ -137,6 +141,7 @@ def obtain_folder(name: str, files: Sequence[str], make: Callable[[Path], object
         target = folder / name
 
         def is_complete():
+            """Return whether all files are there and undamaged."""
             return all(is_intact(target / file) for file in files)
 
         if not is_complete():
@@ -180,7 +185,10 @@ def with_room(use: Callable[[Path], T], preferred: str | Path | None = None) -> 
 
 
 def trim(pattern: str, keep: int = 8, idle_s: float = _DAY_S) -> None:
-    """Remove entries of the cache that match a glob `pattern`, but not the `keep` last used or any used in `idle_s`."""
+    """Remove old entries of the cache that match a glob `pattern`.
+
+    The `keep` entries that were used last stay, and those that were used in the last `idle_s` seconds.
+    """
     with contextlib.suppress(OSError):
         # the last used first
         entries = sorted((-path.stat().st_mtime, path) for path in directory().glob(pattern))

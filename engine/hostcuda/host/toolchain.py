@@ -130,7 +130,7 @@ def fills_variables(command: list[str]) -> bool:
 def module_flags(command: list[str]) -> list[str]:
     """Return the flags for kernels that differ between the compilers."""
     if is_clang(command):
-        # nvcc and g++ accept that
+        # narrowing: nvcc and g++ accept it
         return ["-ferror-limit=20", "-fno-spell-checking", "-Wno-c++11-narrowing"]
     # Unique symbols outlive their module; the runtime places each __shared__ variable on its own.
     flags = ["-fmax-errors=20", "-fno-gnu-unique", "-fno-section-anchors"]
@@ -206,11 +206,12 @@ def link_flags(command: list[str]) -> list[str]:
 
 @lru_cache(maxsize=8)
 def choose_shared_library(command: tuple[str, ...]) -> list[str]:
-    """Return the flags that take the shared C++ library where the compiler would take a static one, as in small images.
+    """Return the flags that link the shared C++ library where the compiler would take a static one, else [].
 
-    A module's own copy of the library would share a part of its variables with the process's, and
-    crash in `std::cout`. The runtime library's functions are visible to all: extension modules that
-    are loaded later would take a part of its copy, and lose the exceptions that they throw.
+    A small container image may have only the static one beside the compiler. A module's own copy of
+    the library would share a part of its variables with the process's, and crash in `std::cout`. The
+    runtime library's functions are visible to all: extension modules that are loaded later would take
+    a part of its copy, and lose the exceptions that they throw.
     """
 
     def has(name):
@@ -222,7 +223,11 @@ def choose_shared_library(command: tuple[str, ...]) -> list[str]:
 
 
 def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
-    """Run a command; return (exit status, stdout, stderr), with messages in English and without colours."""
+    """Run a command; return (exit status, stdout, stderr), with messages in English and without colours.
+
+    `cwd` is the folder to work in. Interrupted after Ctrl-C; EngineError if the disk is full, or if the
+    command took more than `processor_seconds`.
+    """
     environment = {**os.environ, "LC_ALL": "C", "GCC_COLORS": ""}
     limit = []
     if processor_seconds:  # SIGXCPU, and SIGKILL a second later
@@ -256,7 +261,10 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
 def run_all(
     commands: list[list[str]], folders: list[Path] | None = None
 ) -> list[tuple[int, str, str]]:
-    """Run commands at the same time, each in its folder; return the list of (exit status, stdout, stderr)."""
+    """Run commands at the same time, each in its folder; return their (exit status, stdout, stderr) in order.
+
+    `folders` None: all in the current one. Raises what `run` raises.
+    """
     # No pool: concurrent.futures refuses work when the main thread has ended, though other threads
     # may still compile; multiprocessing's has semaphores, which a sandbox without shared memory
     # does not allow.
@@ -293,6 +301,6 @@ def make_names_local(paths: list[Path]) -> None:
 
 
 def demangle(symbol: str) -> str:
-    """Return a C++ symbol as written in the source; without c++filt, as it is."""
+    """Return a C++ symbol as written in the source, "f(int)" for "_Z1fi"; without c++filt, or no symbol, as it is."""
     status, out, _ = run(["c++filt", symbol]) if shutil.which("c++filt") else (1, "", "")
     return out.strip() if status == 0 else symbol
