@@ -44,24 +44,29 @@ def _list_kinds(cupti: ModuleType) -> list[Any]:
 
 
 def _add_records(activities: list) -> None:
-    """Append CUPTI's activities to `_records`: (kind, name, start [s], duration [s], bytes, stream)."""
-    cupti = _import_cupti()  # which calls this function with the contents of each buffer
+    """Append CUPTI's activities to `_records`: (kind, name, start [s], duration [s], bytes, stream).
+
+    CUPTI calls it with the activities in each of its buffers.
+    """
+    cupti = _import_cupti()
     kind = cupti.ActivityKind
-    for a in activities:
-        start, duration = a.start * 1e-9, (a.end - a.start) * 1e-9  # from nanoseconds
-        if a.kind == kind.DRIVER:
-            name = cupti.get_callback_name(cupti.CallbackDomain.DRIVER_API, a.cbid)
+    for activity in activities:
+        start = activity.start * 1e-9  # from nanoseconds
+        duration = (activity.end - activity.start) * 1e-9
+        if activity.kind == kind.DRIVER:
+            name = cupti.get_callback_name(cupti.CallbackDomain.DRIVER_API, activity.cbid)
             # cuMemcpyHtoD for cuMemcpyHtoD_v2
             documented = re.sub(r"(_v\d+)?(_ptds|_ptsz)?$", "", name)
             _records.append(("api", documented, start, duration, 0, 0))
-        elif a.kind == kind.MEMCPY:
-            _records.append(
-                ("copy", _COPIES.get(a.copy_kind, "copy"), start, duration, a.bytes, a.stream_id)
-            )
-        elif a.kind == kind.MEMSET:
-            _records.append(("copy", "memset", start, duration, a.bytes, a.stream_id))
+            continue
+        stream = activity.stream_id
+        if activity.kind == kind.MEMCPY:
+            direction = _COPIES.get(activity.copy_kind, "copy")
+            _records.append(("copy", direction, start, duration, activity.bytes, stream))
+        elif activity.kind == kind.MEMSET:
+            _records.append(("copy", "memset", start, duration, activity.bytes, stream))
         else:
-            _records.append(("kernel", a.name, start, duration, 0, a.stream_id))
+            _records.append(("kernel", activity.name, start, duration, 0, stream))
 
 
 def start() -> None:
@@ -87,12 +92,14 @@ def start() -> None:
 
 
 def stop() -> list[tuple]:
-    """Stop recording.
+    """Stop recording, and return what was recorded since `start`.
 
     Returns
     -------
     list of (kind, name, start, duration, bytes, stream)
-        `kind` is "kernel", "copy" or "api"; times in seconds on CUPTI's clock.
+        `kind` is "kernel", "copy" (also a fill) or "api" (a driver call); `name` that of the kernel or of
+        the driver's function, "HtoD" or the like for a copy, "memset" for a fill; times in seconds on
+        CUPTI's clock; `bytes` those of a copy, else 0; `stream` its number, 0 for a call.
     """
     cupti = _import_cupti()
     cupti.activity_flush_all(1)  # 1: also buffers that are not full

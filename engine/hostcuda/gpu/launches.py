@@ -22,14 +22,14 @@ from hostcuda.limits import WARP, occupancy, of_capability
 
 
 def limits(device: driver.Device) -> dict[str, int]:
-    """Return a multiprocessor's limits for `hostcuda.limits.occupancy`, as far as the driver reports them."""
+    """Return a multiprocessor's limits for `hostcuda.limits.occupancy`, those of the driver where it reports them."""
     a = driver.device_attribute
     return {
         "warps": device.get_attribute(a.MAX_THREADS_PER_MULTIPROCESSOR) // WARP,
         "registers": device.get_attribute(a.MAX_REGISTERS_PER_MULTIPROCESSOR),
         "shared": device.get_attribute(a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
         **of_capability(*device.compute_capability()),
-    }  # those that the driver does not report
+    }  # the last: those that the driver does not report
 
 
 def time_launches(path: str) -> None:
@@ -55,7 +55,10 @@ def time_launches(path: str) -> None:
         flush(wait=len(pending) >= 256)  # a bound on the events that exist
 
     def flush(wait):
-        """Write the lines of launches that have ended, with `wait` of all: a program that fails later loses few."""
+        """Write the lines of launches that have ended; with `wait`, wait for all launches and write their lines.
+
+        The lines are not kept back to the end: a program that fails later then loses few of them.
+        """
         while pending and (wait or pending[0][-1].query()):  # [-1]: the end event
             function, grid, block, shared, start, end = pending.pop(0)
             end.synchronize()
@@ -91,6 +94,7 @@ def count_launches(path: str) -> None:
     launch = driver.Function._launch_kernel
 
     def launch_counted(function, *arguments):
+        """Launch, and write an empty line."""
         launch(function, *arguments)
         log.write("\n")
 

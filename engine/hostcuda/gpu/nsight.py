@@ -139,7 +139,8 @@ def _read_number(text: str) -> float | None:
     return int(value) if value.is_integer() else value
 
 
-def _read_triple(text: str) -> tuple[int, ...]:  # of "(32, 1, 1)"
+def _read_triple(text: str) -> tuple[int, ...]:
+    """Return the numbers in a text such as "(32, 1, 1)"."""
     return tuple(int(digits) for digits in re.findall(r"\d+", text))
 
 
@@ -245,7 +246,10 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
 
 
 def _read_finding(block: list[str], tool: str) -> dict | None:
-    """Return the finding of `tool` in a block of lines, its error first, as `read_sanitizer` does, or None if none."""
+    """Return the finding in a block of lines of the report of `tool`, or None if the block reports no error.
+
+    The first line is the error's; for the fields of a finding see `read_sanitizer`.
+    """
     head, text = block[0], " ".join(block)
     kind = next((name for pattern, name in _KINDS if re.search(pattern, head)), None)
     if kind is None or "SUMMARY" in head:
@@ -301,11 +305,11 @@ def _read_place(line: str) -> dict:
 
 
 def _read_buffer(text: str, size: int) -> dict | None:
-    """Return a dict (base, bytes, missed_by) of the nearest allocation that an error's text names, or None.
+    """Return {"base", "bytes", "missed_by"} of the nearest allocation that an error's text names, or None.
 
-    missed_by is how far the access of `size` bytes goes beyond its end or, negative, before its
-    start. The tool tells where the access's first byte is; "1 bytes after" is the first byte
-    beyond.
+    ``missed_by`` is the number of bytes by which the access of `size` bytes goes beyond the allocation's
+    end or, negative, before its start. In the text, "1 bytes after" says that the access begins at
+    the first byte beyond the end.
     """
     match = _BUFFER.search(text)
     if not match:

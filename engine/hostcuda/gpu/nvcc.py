@@ -96,7 +96,10 @@ def _read_facts(key: tuple[str, ...], compiler: str) -> dict[str, dict]:
 
 
 def _add_plain_names(kernels: dict[str, dict]) -> dict[str, dict]:
-    """Return `kernels`, a dict by symbols, with their names in the source added; a name of several overloads has {}."""
+    """Return `kernels`, figures by symbols, with the same figures under the kernels' names in the source added.
+
+    A name that several overloads share gets {}, because the name does not say which one is meant.
+    """
     result = dict(kernels)
     for symbol in kernels:
         if symbol.startswith("_Z"):
@@ -140,10 +143,11 @@ def _find_nvcc() -> str:
 def compile(
     source: str, name: str, options: Iterable[str], arch: str, *more: str, cubin: Path | None = None
 ) -> str:
-    """Compile a source with nvcc's `options` and `more`, into `cubin` if it is given; return what nvcc prints.
+    """Compile a source with nvcc's `options` and `more`; return what nvcc prints, such as its warnings.
 
-    `name` is the file's name in messages, `arch` the GPU's architecture ("sm_90"). Raises
-    EngineError if there is no nvcc, or it refuses the source; the message has nvcc's message.
+    `name` is the file's name in messages, `arch` the GPU's architecture ("sm_90"). `cubin` is the file
+    to write; None: a temporary one, which is removed. Raises EngineError if there is no nvcc, or it
+    refuses the source; the message has nvcc's message.
     """
     with temporary.folder() as folder:
         path = folder / "kernel.cu"
@@ -165,7 +169,11 @@ def compile(
 
 
 def read_ptxas(text: str) -> dict[str, dict]:
-    """Read each kernel's registers, stack, spills and static shared memory from ``-Xptxas -v``, by its symbol."""
+    """Read each kernel's figures from nvcc's output with ``-Xptxas -v``; map the kernel's symbol to them.
+
+    They are a dict: ``registers`` per thread; ``stack_bytes``, ``spill_store_bytes`` and
+    ``spill_load_bytes`` per thread; ``shared_bytes``, static, per block.
+    """
     # "... Compiling entry function '_Z4convPf' for 'sm_90'", "0 bytes stack frame, 0 bytes spill
     # stores, ...", "... Used 32 registers, 128 bytes smem, ...": three lines per kernel.
     kernels: dict[str, dict] = {}

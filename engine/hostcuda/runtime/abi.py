@@ -22,7 +22,10 @@ _DECLARATION = re.compile(
 
 
 def _parse(declaration: str) -> tuple[list[str], type | None]:
-    """Return the names and the ctypes type of a C declaration; a pointer to an unknown struct is a `c_void_p`."""
+    """Return the names and the ctypes type of a C declaration: (["x", "y"], c_int) for "int x, y".
+
+    A pointer to an unknown struct is a `c_void_p`, and the type of "void f" is None.
+    """
     match = _DECLARATION.fullmatch(" ".join(declaration.split()))
     type_, stars = _TYPES.get(match["type"]), match["stars"]
     if stars and type_ in (None, ctypes.c_char):

@@ -73,10 +73,8 @@ def build_library(checks: bool = bool(checkmode.TOOLS), with_header: bool = True
         cache.trim("runtime-*.so")  # remove old versions of it
         units = _UNITS | (_CHECK_UNITS if checks else {})
         compilations = []
-        for name, (
-            *included,
-            last,
-        ) in units.items():  # the last file is compiled, with the others included in front
+        # the last file of a unit is compiled, with the others included in front
+        for name, (*included, last) in units.items():
             words = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}"]
             if name in _COLD:
                 words.append("-Og")  # compiles faster than -O2

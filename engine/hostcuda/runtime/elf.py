@@ -91,6 +91,7 @@ class Elf:
         ]
 
     def _read_symbols(self, section: Section) -> list[Symbol]:
+        """Return the symbols of a section that is a table of symbols."""
         names = self.sections[section.link].offset  # of the texts of the names
         # low 4 bits of `info`: the kind
         rows = self._iterate_table("<IBBHQQ", section.offset, section.bytes)
@@ -110,4 +111,5 @@ class Elf:
         ]
 
     def _read_text(self, start: int) -> str:
+        """Return the text from byte `start` of the file to the next 0."""
         return self._data[start : self._data.index(b"\0", start)].decode("utf-8", "replace")

@@ -148,9 +148,8 @@ def _list_watched_variables(
         elif constant:
             space = "constant"
             result.constant_bytes += symbol.bytes  # the section's size includes red zones
-        elif variable and not symbol.name.startswith(
-            "_ZGV"
-        ):  # _ZGV: the guard of a static variable
+        elif variable and not symbol.name.startswith("_ZGV"):
+            # _ZGV: the guard of a static variable
             space = "global"
         result.watched.append(
             Variable(name.encode(), base + symbol.value, symbol.bytes, _SPACES[space])
@@ -237,6 +236,7 @@ def _place_shared(
 
 
 def _round_up(value: int, unit: int) -> int:
+    """Return the smallest multiple of `unit` that is at least `value`."""
     return -(-value // unit) * unit
 
 
@@ -248,22 +248,25 @@ def _describe(array: _Shared, segment: elf.Segment, base: int) -> tuple:
 
 
 def _find_relocations(file: elf.Elf) -> tuple[list[elf.Relocation], list[elf.Relocation]]:
-    """Return two lists: relocations of the words by which code finds thread-local variables, and of offsets in code."""
+    """Return two lists of relocations, by which the code of a file finds thread-local variables.
+
+    The first are of words in the module's data, the second of offsets in the code itself; see the module.
+    """
     words, offsets = [], []
     for section in file.sections:
         if section.kind != elf.SHT_RELA:
             continue
         # those that the loader resolves; else of the linker (--emit-relocs)
         if section.flags & elf.SHF_ALLOC:
+            # without a section, the symbol would be another file's
             words += [
                 entry
                 for entry in file.relocations(section)
                 if entry.kind in (_DESCRIPTOR, _ARGUMENTS)
                 and (entry.symbol is None or entry.symbol.section)
-            ]  # not of another file
-        elif (
-            file.sections[section.info].flags & elf.SHF_EXECINSTR
-        ):  # `info`: the section that they change, code
+            ]
+        # `info` is the index of the section that they change: here one with code
+        elif file.sections[section.info].flags & elf.SHF_EXECINSTR:
             offsets += [entry for entry in file.relocations(section) if entry.kind == _OFFSET]
     return words, offsets
 
@@ -271,7 +274,10 @@ def _find_relocations(file: elf.Elf) -> tuple[list[elf.Relocation], list[elf.Rel
 def _redirect_accesses(
     result: Layout, base: int, arrays: list[_Shared], words: list, offsets: list
 ) -> None:
-    """Add to `result.patches` what makes the code find each array at its new place; `words`, `offsets`: relocations."""
+    """Add to `result.patches` what makes the code find each array at its new place.
+
+    `words` and `offsets` are what `_find_relocations` returns for the file, loaded at the address `base`.
+    """
 
     def find_place(offset):
         """Return the new place of a byte of the thread-local segment, as `_Shared.place`."""
@@ -297,7 +303,7 @@ def _redirect_accesses(
 
 
 def demangle(symbol: str) -> str:
-    """Return a variable's name as declared: _ZZ4convE4tile -> tile."""
+    """Return a variable's name as declared: "tile" for the symbol "_ZZ4convE4tile"; another symbol as it is."""
     if not symbol.startswith("_Z"):
         return symbol
     cxx = ctypes.CDLL(None)  # the runtime brings the C++ library

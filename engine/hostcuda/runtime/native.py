@@ -201,7 +201,10 @@ def _describe_wait(call: str, seconds: float) -> str:
 
 
 def _is_done(call: str, status: int) -> bool:
-    """Return whether the status of a query (the CUDA function `call`) is other than NOT_READY; raise a fault."""
+    """Return False if the status of a query is NOT_READY, True if it is OK; raise the exception for any other.
+
+    `call` is the CUDA function's name, for the message.
+    """
     if status != NOT_READY:
         check(status, call)
     return status != NOT_READY
@@ -242,12 +245,12 @@ def _show_printf() -> None:
 class _KeepAlive:
     """Keeps arrays alive until a stream has done the work that uses them: an event follows each full batch of them."""
 
-    BATCH = 32  # calls of `add`
+    BATCH = 32  # calls of `add` in a full batch
 
     def __init__(self, stream):
         self.stream = stream  # a handle, or None
-        # objects of the current batch; (event's handle, objects) of each full one
-        self.batch, self.full = ([], [])
+        self.batch = []  # objects of the current batch
+        self.full = []  # (event's handle, objects) of each full batch
 
     def add(self, *objects):
         """Keep objects until the work queued so far on the stream is done; release full batches whose work is done."""
@@ -284,7 +287,10 @@ def keep_alive(stream: int | None, *objects: object) -> None:
 
 
 def map_host_memory(address: int, size: int) -> None:
-    """Tell check mode that kernels may use `size` bytes of page-locked host memory; if 0, no longer what is there."""
+    """Tell check mode that kernels may use `size` bytes of page-locked host memory at an address.
+
+    `size` 0: they may no longer use the memory there. Without check mode nothing happens.
+    """
     if checkmode.TOOLS and not _finished:
         library().hc_mem_mapped(address, size)
 
@@ -346,12 +352,15 @@ def mem_range(address: int) -> tuple[int, int] | None:
 
 def find_written(address: int, size: int) -> bytes | None:
     """Return a byte per byte of device memory, 0 where nothing has set it; None without ``initcheck``."""
-    sizes = create_string_buffer(size)
-    return sizes.raw if library().hc_mem_written(address, size, sizes) == OK else None
+    marks = create_string_buffer(size)
+    return marks.raw if library().hc_mem_written(address, size, marks) == OK else None
 
 
 def memcpy(kind: str, to: int, source: int, size: int, stream: int | None, wait: bool) -> None:
-    """Queue a copy of `size` bytes of a `kind` ("HtoD", "DtoH", "DtoD") on a stream (a handle), and `wait` for it."""
+    """Queue a copy of `size` bytes on a stream (a handle, or None for the default stream), and `wait` for it.
+
+    `kind` is "HtoD", "DtoH" or "DtoD"; `to` and `source` are addresses.
+    """
     call = f"cuMemcpy{kind}"
     _record_call_site("a copy to the host" if kind == "DtoH" else "a copy")
     # 0: no wait; `_wait` sees Ctrl-C
@@ -467,8 +476,8 @@ def event_elapsed_ms(start: int, end: int) -> float:
     return milliseconds.value
 
 
-# function of each module's path and number of kernels, called before it is loaded; hostcuda.untrusted
-# refuses some
+# A function of a module's path and number of kernels, which is called before the module is loaded.
+# hostcuda.untrusted sets it, to refuse some by an exception.
 before_load = None
 
 
@@ -496,7 +505,7 @@ class LoadedModule:
     handle: int
     layout: layout.Layout
     kernels: list[LoadedKernel]  # those that are registered
-    # (address, bytes) of `variable`: `variable_range`
+    # (address, bytes) of each variable that `variable` has returned, for `variable_range`
     asked: set[tuple[int, int]] = field(default_factory=set)
 
     def kernel(self, name: str) -> LoadedKernel | None:
@@ -519,7 +528,11 @@ _modules = {}  # handle -> LoadedModule
 
 
 def module_load(path: str | os.PathLike, registered: int | None = None) -> LoadedModule:
-    """Load a compiled file, with so many `registered` kernels; LogicError if it cannot be loaded or read."""
+    """Load a compiled file, and return its kernels and the places of its variables.
+
+    `registered` is the number of its kernels, where it is known; only `before_load` uses it. LogicError
+    if the file cannot be loaded or read.
+    """
     if before_load:  # for untrusted code: it raises an error to refuse the file
         before_load(path, registered)
     handle, base = c_void_p(), c_size_t()
@@ -538,8 +551,8 @@ def _place_variables(path, module: c_void_p, base: int) -> LoadedModule:
     Return the module with its kernels: a kernel may have two versions, on fibers and as loops over
     its threads.
     """
-    # (handle, struct) of each kernel; the next one's
-    infos, kernel, info = ([], c_void_p(), abi.KernelInfo())
+    infos = []  # (handle, struct) of each kernel
+    kernel, info = c_void_p(), abi.KernelInfo()  # those of the next one
     while _library.hc_module_kernel(module, len(infos), byref(kernel), byref(info)) == OK:
         infos.append((kernel.value, info))
         info = abi.KernelInfo()
@@ -634,9 +647,12 @@ def launch(
     cluster: tuple[int, int, int] = (0, 0, 0),
     programmatic: bool = False,
 ) -> None:
-    """Queue a kernel with `shared` bytes of dynamic shared memory and `packed` arguments; kernel, stream: handles.
+    """Queue a kernel on a stream, both given by their handles (None: the default stream); LogicError if it is refused.
 
-    `cluster` has the blocks of a cluster along each axis, or zeros for those that the kernel declares.
+    `name` is the kernel's, for a message if the program waits long. `shared` is the dynamic shared memory per
+    block in bytes, and `packed` has each argument at its parameter's offset. `cooperative`: blocks may wait
+    for each other. `cluster` has the blocks of a cluster along each axis, or zeros for those that the kernel
+    declares. `programmatic`: it may begin before the launch before it in the stream has ended.
     """
     global _last_kernel
     _last_kernel = name

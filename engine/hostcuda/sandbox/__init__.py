@@ -93,7 +93,7 @@ _is_taken_for_granted = False
 
 
 def take_for_granted() -> None:
-    """Let `why_not` try nothing in this process: another one on this machine has."""
+    """Let `why_not` return "" in this process without a trial: another process on this machine has made it."""
     global _is_taken_for_granted
     _is_taken_for_granted = True
 
@@ -102,7 +102,8 @@ def take_for_granted() -> None:
 def why_not(view: View = PLAIN) -> str:
     """Return in one sentence why no command can be run in a sandbox here, or "".
 
-    The first call for a view tries it.
+    The first call for a view tries the sandbox and its walls. "calls", the filter of system calls, may
+    be missing.
     """
     if _is_taken_for_granted:
         return ""
@@ -180,8 +181,8 @@ def try_walls(view: View = PLAIN) -> dict[str, str]:
             "network": [server.getsockname()[1], name],
             "files": [[*map(str, (*hidden, other / "another.cu"))], unwritable],
             "processes": [os.getpid(), started, limits.processes],
-            "memory": [limits.memory + runs.RESERVED + (1 << 30)],
-            "calls": [],  # 1 GiB too much
+            "memory": [limits.memory + runs.RESERVED + (1 << 30)],  # 1 GiB too much
+            "calls": [],
         }
         child = runs.run_untried(
             [sys.executable, "-I", "-S", probe.__file__],

@@ -42,7 +42,8 @@ def read_file(path: Path, most: int) -> bytes:
 def read_records(path: Path, most: int = 8 * MIB) -> list[dict]:
     """Return the records of a file with an object of JSON per line, as a command has left it; skip other lines.
 
-    No file has no records. EngineError says why a file is not read: it is no plain file, or too large.
+    Without such a file the list is empty. NoResultError says why a file is not read: it is no plain
+    file, or has more than `most` bytes or too many lines.
     """
     try:
         lines = read_file(path, most).splitlines()
@@ -64,7 +65,7 @@ def read_records(path: Path, most: int = 8 * MIB) -> list[dict]:
 
 
 def write_answer(path: Path, word: str, record: Mapping) -> None:
-    """Write a result as JSON, with the secret word by which `read_answer` recognizes it."""
+    """Write a result, `record`, as JSON to a file, with `word`, the nonce by which `read_answer` recognizes it."""
     Path(path).write_text(json.dumps({"nonce": word, "record": record}))
 
 

@@ -149,7 +149,11 @@ def _make_environment(check: str, view: View) -> dict[str, str]:
 
 @functools.cache
 def precompile(check: str, options: tuple[str, ...] = ()) -> tuple[Path, ...]:
-    """Return the paths of the engine's compiled files in this process's cache: for these tools and nvcc options."""
+    """Return the paths of the engine's compiled files for these tools and nvcc options; compile what is missing.
+
+    `check` has the tools separated by commas. The files are in this process's cache. EngineError if
+    they do not compile.
+    """
     program = "import sys; from hostcuda import checking; print(*checking.engine_files(sys.argv[1:]), sep='\\n')"
     child = subprocess.run(
         [sys.executable, "-c", program, *options],
@@ -256,7 +260,7 @@ def _with_filter(
 
 def _as_user(user: int, command: Sequence[str]) -> list[str]:
     """Return the command line by which root runs a command as a user, by number, without any privilege."""
-    # it ends with the grader
+    # --pdeathsig: the command ends when this process does
     ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups", "--pdeathsig=KILL"]
     return [
         "setpriv",
@@ -369,8 +373,9 @@ def _watch(
 ) -> tuple[str, int, list[str]]:
     """Read a command's outputs until it ends, or kill it when it exceeds a limit.
 
-    Return the limit's sentence or "", the peak of its memory in bytes, and its two outputs. `began`
-    is the time of its start. In a container, a `user` has all its processes.
+    Return ("" or the end of a sentence about the limit, peak of its memory in bytes, its two outputs).
+    `began` is the time of its start, by the monotonic clock. `user` is the number of the user who runs
+    it in a container, and so has all its processes; None: they are its descendants.
     """
     texts = {process.stdout: bytearray(), process.stderr: bytearray()}
     problem, peak, next_look = "", 0, began
@@ -429,19 +434,19 @@ def _kill(process: subprocess.Popen) -> None:
 
 def _list_of_user(user: int) -> list[Path]:
     """Return the folders in ``/proc`` of all processes of a user: some may have outlived their parents."""
-    found = []
+    folders = []
     for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # it has just ended
             if re.search(rf"^Uid:\s+{user}\s", (process / "status").read_text(), re.M):
-                found.append(process)
-    return found
+                folders.append(process)
+    return folders
 
 
 def _take_user() -> tuple[int, socket.socket]:
-    """Return a user of `_USERS` whom nobody else on this machine has, and what keeps him until it is closed.
+    """Return (user, socket): a number of `_USERS` that no other process uses, and what reserves it until it is closed.
 
-    It is a socket with his number as its name, in no folder: the kernel takes the name back when its
-    process ends.
+    The socket's name, which has the number, is in no folder: the system frees it when this process
+    ends. EngineError if all are in use.
     """
     first = threading.get_native_id()
     for user in (_USERS[(first + n) % len(_USERS)] for n in range(len(_USERS))):
@@ -457,7 +462,7 @@ def _take_user() -> tuple[int, socket.socket]:
 def _count_nameless(alive: Sequence[Path], limits: Limits) -> int:
     """Return the bytes on disk of files without a name that these processes, folders of ``/proc``, have open.
 
-    Of a mapped file nobody tells its size: it counts as the largest that there can be.
+    The size of a file that is only mapped is not known: it counts as the largest one, `limits.file`.
     """
     sizes = {}
     for process in alive:
@@ -474,9 +479,9 @@ def _count_nameless(alive: Sequence[Path], limits: Limits) -> int:
 
 
 def _describe_excess(folder: Path, limits: Limits, total: int = 0) -> str:
-    """Return which limit the files of a folder, and `total` bytes of others, exceed on disk; "" if none.
+    """Return which limit the files of a folder, and `total` bytes of other files, exceed on disk; "" if none.
 
-    It is the end of a sentence.
+    It is the end of a sentence: "wrote more than 256 MB of files".
     """
     count, places = 0, [os.fspath(folder)]
     if total > limits.scratch:

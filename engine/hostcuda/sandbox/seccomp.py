@@ -46,6 +46,8 @@ unlink unlinkat utime utimensat vfork wait4 waitid write writev
 
 
 class _Comparison(ctypes.Structure):
+    """libseccomp's struct scmp_arg_cmp: a condition on one argument of a call, by its number from 0."""
+
     _fields_ = (
         ("argument", ctypes.c_uint),
         ("operator", ctypes.c_int),

@@ -62,38 +62,38 @@ def prepare(text: str, own: Callable[[str], bool]) -> tuple[str, list[Place]]:
 
 
 def _read_blocks(lines: list[str]) -> list[Block]:
-    """Return the blocks of LLVM's text, each with its ``function``.
+    """Return the blocks of LLVM's text in its order; calls of check mode for no memory are removed from `lines`.
 
-    `pieces` are the indices of its lines that call check mode, `calls` the names of other functions
-    that it calls, and `next` the blocks that it may jump to: at first their (function, label),
-    since a label may come later.
+    Of a block, `pieces` are the indices of its lines that call check mode, `calls` the names of other
+    functions that it calls, and `next` the blocks that it may jump to: at first their (function,
+    label), since a label may come later.
     """
-    # fresh: the function's first block has no label yet
-    blocks, at, block, function, fresh = ([], {}, None, "", False)
+    blocks: list[Block] = []
+    labelled = {}  # (function, label) -> its block
+    block, function = None, ""  # those that are being read
+    is_fresh = False  # whether the line before began a function, whose first block may get a label
     for number, line in enumerate(lines):
         if line.startswith("define "):
             function = re.search(_NAME + r"\(", line)[1].strip('"')
             block = Block(function)
             blocks.append(block)
-            fresh = True
+            is_fresh = True
             continue
         elif line == "}":
             function, block = "", None
         elif not function:
             continue
         elif label := _LABEL.match(line):
-            if not fresh:
+            if not is_fresh:
                 block = Block(function)
                 blocks.append(block)
-            at[function, label[1].strip('"')] = block
+            labelled[function, label[1].strip('"')] = block
         elif call := _CALL.match(line):
             name = call[1].strip('"')
             if _HOOK.fullmatch(name):
                 if _ONE_ACCESS.match(name) and _OWN.match(call[2]):
-                    lines[number] = (
-                        # remove the call: an index of the thread, such as threadIdx, is no memory
-                        ""
-                    )
+                    # remove the call: an index of the thread, such as threadIdx, is no memory
+                    lines[number] = ""
                 else:
                     block.pieces.append(number)
             elif not name.startswith("llvm."):
@@ -103,14 +103,17 @@ def _read_blocks(lines: list[str]) -> list[Block]:
             ("  br ", "  switch ", "  indirectbr ", "    i", "          to label")
         ):
             block.next += [(function, target.strip('"')) for target in _TARGET.findall(line)]
-        fresh = False
+        is_fresh = False
     for block in blocks:
-        block.next = [at[to] for to in block.next if to in at]
+        block.next = [labelled[to] for to in block.next if to in labelled]
     return blocks
 
 
 def _make_locator(lines: list[str], own: Callable[[str], bool]) -> Callable[[str], Place]:
-    """Return a function that maps a debug location, "12" of ``!dbg !12``, to its innermost place not in `own` files."""
+    """Return a function that maps a debug location, "12" of ``!dbg !12``, to its innermost place in the user's files.
+
+    `own(name)` says whether a file is the engine's own.
+    """
     nodes = {}
     for line in reversed(lines):
         if node := _NODE.match(line):
@@ -177,7 +180,10 @@ def _list_variables(lines: list[str]) -> Iterator[tuple[int, str, str, int, str]
 
 
 def _add_red_zones(lines: list[str]) -> Iterator[str]:
-    """Put each variable of a kernel into its space's section, in `lines`; yield them, with unused bytes behind each."""
+    """Yield `lines` with unused bytes behind each variable of a kernel, so that overruns are found.
+
+    It also changes `lines`: each variable goes into its memory space's section.
+    """
     zones = {}  # line's index -> the definition of the unused bytes
     for number, _, kind, space, rest in _list_variables(lines):
         section = {

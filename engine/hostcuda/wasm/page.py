@@ -64,12 +64,13 @@ def compile(request: str) -> str:
 
     The request has ``source``; ``options``, nvcc's; ``check``, whether for check mode;
     ``extern_c``, whether to add ``extern "C"`` around it; ``include_dirs``. The answer has
-    ``error``, the compiler's text or ""; ``messages``, its errors; ``places`` of check mode;
+    ``error``, the compiler's text or ""; ``messages``, its errors as dicts with ``file``, ``line``,
+    ``column``, ``kind`` and ``text``; ``said``, all its text if it fails; ``places`` of check mode;
     ``pointers``, whether functions are called by pointers; ``variables`` that the host can write.
     """
     request = json.loads(request)
     kernel_unit = _Unit.of(request, ALL_TOOLS if request.get("check") else ())
-    # for the linker, of this source
+    # the linker exports the variables of this source
     toolchain.exported = _VARIABLE.findall(sources.code_only(request["source"]))
     answer = {
         "error": "",
@@ -93,7 +94,10 @@ def compile(request: str) -> str:
 
 
 def warn(request: str) -> str:
-    """Return JSON: ``warnings``, the compiler's text about the source of a request, and its ``messages``."""
+    """Return JSON about the source of a request of `compile`: ``warnings``, the compiler's text, and ``messages``.
+
+    The messages are as those of `compile`.
+    """
     text = _Unit.of(json.loads(request)).warnings()
     return json.dumps({"warnings": text, "messages": _read_messages(text)})
 

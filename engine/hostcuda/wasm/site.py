@@ -173,6 +173,7 @@ def _compress(path: Path) -> bytes:
     """Return a file from npm, compressed; of the compiler's archive only the files that kernels need."""
 
     def write_compressed(to: Path) -> None:
+        """Write the compressed content to the file `to`."""
         data = _trim_archive(path) if path.suffix == ".tar" else path.read_bytes()
         to.write_bytes(gzip.compress(data, 6, mtime=0))
 
@@ -182,8 +183,8 @@ def _compress(path: Path) -> bytes:
 
 def _trim_archive(path: Path) -> bytes:
     """Return the tar archive of the compiler's files without those that no kernel needs."""
-    # whole blocks are copied; a file's last is padded
-    content, block, parts = (path.read_bytes(), 512, [])
+    content, parts = path.read_bytes(), []
+    block = 512  # bytes: whole blocks are copied, and a file's last one is padded
     with tarfile.open(path) as archive:
         for member in archive:
             name = member.name
@@ -204,6 +205,7 @@ def _compile_engine() -> bytes:
     files = engine_files()
 
     def compile_files(to: Path) -> None:
+        """Compile in node, and write the zip file to `to`."""
         failure = "the engine's own files do not compile to WebAssembly"
         _run_python(failure, _zip(files), "compile", to)
 
@@ -223,6 +225,7 @@ def _start_python(python: bytes, modules: Iterable[str]) -> bytes:
     """Return Python's memory after it has started and imported modules of the zip file `python`; the cache keeps it."""
 
     def start(to: Path) -> None:
+        """Start Python in node, and write its memory to the file `to`."""
         _run_python("Python does not start", python, "start", to, *modules)
 
     name = f"wasm-{cache.digest(python, *modules, *_key('build.mjs', 'compiler.mjs'))[:24]}.bin"
@@ -232,7 +235,7 @@ def _start_python(python: bytes, modules: Iterable[str]) -> bytes:
 def _unpack_binaryen() -> bytes:
     """Return the WebAssembly that Binaryen's JavaScript holds as a string; the cache keeps it."""
     name = f"wasm-{cache.digest(*_key('unpack.mjs'))[:24]}.wasm"
-    # called with a path
+    # a function of the path to write to
     make = functools.partial(_run, "the WebAssembly of binaryen is not found", "unpack.mjs")
     return cache.obtain(name, make).read_bytes()
 
@@ -263,7 +266,8 @@ def _remove_wasm(text: str) -> str:
     return text
 
 
-def _key(*scripts):  # what the scripts' files depend on: packages' versions, scripts
+def _key(*scripts):
+    """Return what the results of scripts of ``js/`` depend on: the packages' versions, and the scripts' texts."""
     return [(_JS / name).read_bytes() for name in ("package-lock.json", *scripts)]
 
 

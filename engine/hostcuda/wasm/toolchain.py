@@ -124,13 +124,12 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
     if command[-2:] == ["-o", "kernel.so"]:  # the driver here does not link: compile, then link
         # a text that `ir.prepare` has changed
         checked = any(word.endswith(".ll") for word in command)
-        # the passes have run already
+        # without LLVM's passes, which have run on the text already
         options = ["-O2", "-Xclang", "-disable-llvm-passes"] if checked else []
         status, out, err = clang([*words[:-2], *options, "-c", "-o", "kernel.o"], folder, {})
         if status:
             return status, out, err
         variables = [f"--export-if-defined={name}" for name in exported]
-        # and the runtime
         return clang([*_LINK, *variables, str(runtime(checked)), "-o", "kernel.so"], folder, {})
     if os.devnull in command:  # the caller wants the messages alone
         words = [word for word in words if word not in ("-S", "-emit-llvm", "-o", os.devnull)] + [
@@ -142,7 +141,11 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
 
 
 def _write_text(command: list[str], folder: str, instead: dict[str, str]) -> tuple[int, str, str]:
-    """Run a command that writes a text, which this process writes: the compiler's own writing is slow, word by word."""
+    """Run a command that writes a text to a file, and return (exit status, "", messages).
+
+    The compiler prints the text, and this process writes it: the compiler itself would write it slowly,
+    word by word. `instead` maps folders to those that the compiler reads in their place.
+    """
     at = command.index("-o")
     status, text, err = clang([*command[:at], "-o", "-", *command[at + 2 :]], folder, instead)
     Path(folder, command[at + 1]).write_text(text, encoding="utf-8")
@@ -159,9 +162,13 @@ def _preprocess(command: list[str], folder: str) -> tuple[int, str, str]:
 
 
 def _extract_macros(header: Path) -> tuple[Path, Path]:
-    """Return a header with the macros of the engine's header, and a folder where the headers it reads are empty."""
-    # of `make_prelude`: a digest of the flags
-    name, folder = (Path(f"macros-{header.parent.name}"), cache.directory())
+    """Return the paths of a header with the macros of the engine's header, and of a folder for `INCLUDE`.
+
+    In that folder the headers that the engine's header reads are empty, and the others as they are. Both
+    are in the cache. CompileError if the engine's header cannot be preprocessed.
+    """
+    # the name of the header's folder, by `make_prelude`, has a digest of the flags
+    name, folder = Path(f"macros-{header.parent.name}"), cache.directory()
     if not (folder / name).is_dir():
         status, text, err = clang(
             [
@@ -209,7 +216,10 @@ def run_all(
 
 
 def runtime(checked: bool) -> Path:
-    """Return the path of the runtime as one object file, in the cache; with check mode if `checked`."""
+    """Return the path of the runtime as one object file in the cache, compiled if missing; `checked`: with check mode.
+
+    CompileError if it does not compile.
+    """
 
     def build(path: Path) -> None:
         """Compile the runtime's files, a row of names as one unit, and link them to the object file `path`."""
