@@ -41,21 +41,21 @@ def start() -> None:
     """Start recording kernels, copies and driver calls; an earlier trace is lost."""
     stop()
     native.library().hc_trace(1)  # the runtime records its operations from now on
-    for (
-        name,
-        driver_name,
-    ) in _TRACED.items():  # all calls go through `native`, as native.NAME(...), so this finds them
+    # all callers write native.NAME(...), so replacing the functions there reaches every call
+    for name, driver_name in _TRACED.items():
         _untraced[name] = getattr(native, name)
         setattr(native, name, _time_calls(_untraced[name], driver_name))
 
 
 def stop() -> list[tuple]:
-    """Stop recording.
+    """Stop recording, and return what was recorded since `start`; empty without a trace.
 
     Returns
     -------
     list of (kind, name, start, duration, bytes, stream)
-        `kind` is "kernel", "copy" or "api"; times in seconds on the monotonic clock.
+        `kind` is "kernel", "copy" (also a fill) or "api" (a driver call); `name` that of the kernel or
+        of the driver's function; times in seconds on the monotonic clock; `bytes` those of a copy, and
+        `stream` its number, both 0 for a call.
     """
     native.__dict__.update(_untraced)  # the functions that `start` has replaced
     _untraced.clear()
@@ -75,7 +75,7 @@ def record_call(name: str, start: float, duration: float) -> None:
 
 
 def _take_device_records() -> Iterator[tuple]:
-    """Yield the operations of the device that have ended, in that order, as tuples of the form that `stop` returns."""
+    """Yield the device's operations as tuples of the form that `stop` returns, in the order in which they ended."""
     chunk = (abi.Record * 1024)()
     while count := native.library().hc_trace_take(chunk, len(chunk)):
         for record in chunk[:count]:
@@ -90,19 +90,19 @@ def _take_device_records() -> Iterator[tuple]:
 
 
 def _time_calls(function: Callable, driver_name: str) -> Callable:
-    """Return a function that calls `function` and adds the call's name, start and duration [s] to the trace."""
+    """Return a function that calls `function`, a copy or other call of `native`, and adds the call to the trace.
 
-    def call_and_record(*arguments: Any) -> Any:  # also of a call that raises an error
+    `driver_name` is a value of `_TRACED`. Calls that raise an error are recorded, too.
+    """
+
+    def call_and_record(*arguments: Any) -> Any:
         start = time.monotonic()
         try:
             return function(*arguments)
         finally:
             duration, name = time.monotonic() - start, driver_name
-            if (
-                "{}" in name
-                # memcpy("HtoD", ..., wait) is cuMemcpyHtoD; memset(4 bytes, ..., wait) is
-                # cuMemsetD32
-            ):
+            # memcpy("HtoD", ..., wait) is cuMemcpyHtoD; memset(4, ..., wait), of 4 bytes, is cuMemsetD32
+            if "{}" in name:
                 kind_or_width, *_, wait = arguments
                 suffix = kind_or_width if name.startswith("cuMemcpy") else 8 * kind_or_width
                 name = name.format(suffix) + ("" if wait else "Async")

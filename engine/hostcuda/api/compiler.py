@@ -60,14 +60,15 @@ def compile(
 def compile_program(
     source: str, options: Sequence[str] = (), include_dirs: Iterable = (), entry: str = "main"
 ) -> Module:
-    """Compile and load a whole program in CUDA C++, with ``main`` or another `entry`.
+    """Compile and load a whole program in CUDA C++ with its host code, and return its module.
 
-    Options, folders and errors: see `SourceModule`.
+    `entry` is the name of the host function to call later. For the other parameters and the errors see
+    `SourceModule`.
     """
     program = make_unit(
         source, options, no_extern_c=True, include_dirs=include_dirs, program=True, entry=entry
     )
-    # on a fresh cache, beside the program's own compilation
+    # if the cache lacks the runtime library, compile it at the same time as the program
     runtime = threading.Thread(target=_build_runtime)
     if not is_built():
         runtime.start()
@@ -78,22 +79,25 @@ def compile_program(
 
 
 def _build_runtime() -> None:
-    """Compile the runtime library; who loads it reports an error."""
+    """Compile the runtime library; ignore errors, because loading it later raises them again."""
     with contextlib.suppress(CompileError, EngineError, OSError):
         build_library(with_header=False)
 
 
 def _obtain(source: Unit, keep: bool = False, cache_dir: str | Path | bool | None = None) -> dict:
-    """Compile a source unless the cache has it; return its manifest, in which ``path`` is the shared library."""
+    """Compile a source unless the cache has it; return its manifest, in which ``path`` is the shared library.
+
+    CompileError as from `SourceModule`; for `keep` and `cache_dir` see there.
+    """
+    record = partial(activity.record_call, "compile")  # adds the compilation to a trace
     try:
-        # for a trace
-        return modules.obtain(source, keep, cache_dir, partial(activity.record_call, "compile"))
+        return modules.obtain(source, keep, cache_dir, record)
     except CompileError as error:
         raise error.with_traceback(None) from None  # without most of the engine's own lines
 
 
 def _warn(places: Iterable[tuple[str, int, str, str]]) -> None:
-    """Warn of places (file, line, what is read, what was written before) that need the lanes of a warp in step."""
+    """Warn of each place (file, line, what is read, what was written before) that lacks a ``__syncwarp()``."""
     for file, line, read, written in places:
         warnings.warn(
             f"{file}:{line}: {read} is read after {written} was written, without a __syncwarp() between. The "
@@ -162,7 +166,8 @@ def _load(source: Unit, manifest: dict) -> Module:
     CompileError if a function is not defined, or too much shared or constant memory is used.
     """
     _warn(manifest["unsynchronized"])
-    # "all": also what is doubtful, which `Unit.warnings` reads itself
+    # HOSTCUDA_WARNINGS=all: warnings of doubtful code, too. `Unit.warnings` reads the variable itself; here
+    # only the name of the file that keeps them depends on it.
     if os.environ.get("HOSTCUDA_WARNINGS"):
         suffix = ".doubts" if os.environ["HOSTCUDA_WARNINGS"] == "all" else ".warnings"
         _show_warnings(source, manifest["path"].with_suffix(suffix), manifest["warnings"])
@@ -172,9 +177,8 @@ def _load(source: Unit, manifest: dict) -> Module:
     try:
         # "kernels": each name's parameters, as declared
         module = Module(path, manifest["kernels"], manifest["registered"])
-    except (
-        LogicError
-    ) as error:  # the loader's message: "cuModuleLoad failed: ...so: undefined symbol: _Z4helpf"
+    except LogicError as error:
+        # the loader's message: "cuModuleLoad failed: ...so: undefined symbol: _Z4helpf"
         missing = re.search(r"undefined symbol: (\S+)", str(error))
         if missing:
             name = toolchain.demangle(missing[1])
@@ -184,7 +188,7 @@ def _load(source: Unit, manifest: dict) -> Module:
             raise CompileError(message) from None
         raise
     _check_sizes(module)
-    # without #line
+    # the name of a source without #line, which messages do not show
     default_name = messages.NAME if messages.find_file_name(source.source) == messages.NAME else ""
     parameters = {
         kernel.name: _find_parameters(kernel, manifest["kernels"]) for kernel in module.kernels()

@@ -10,6 +10,8 @@ __all__ = ["np"]
 
 
 class _NumPy(ModuleType):
+    """A stand-in for the module `numpy`, which it loads when its first attribute is looked up."""
+
     def __getattr__(self, name: str) -> Any:
         """Load NumPy, and keep all that it has, so that this is called once."""
         import numpy

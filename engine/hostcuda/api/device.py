@@ -168,7 +168,7 @@ class Device:
         return "0000:00:00.0"
 
     def get_attribute(self, attribute: int) -> int:
-        """Return the value of one `device_attribute`; 0 for what a CPU does not have."""
+        """Return the value of one `device_attribute`, 0 for what a CPU does not have; ValueError for another number."""
         return _list_attributes()[device_attribute(attribute)]
 
     def get_attributes(self) -> dict[Any, int]:
@@ -245,20 +245,21 @@ class Context:
 
     @staticmethod
     def set_limit(limit: int, value: int) -> None:
-        """Set a ``driver.limit`` in bytes, or raise LogicError.
+        """Set a limit, of the enumeration ``driver.limit``, to a number of bytes.
 
-        Only the size of the kernels' heap has an effect.
+        Only MALLOC_HEAP_SIZE, the memory of ``malloc`` in kernels, has an effect. LogicError for an
+        unknown limit or a value that is no integer from 0.
         """
         if limit not in _limits or not isinstance(value, int) or value < 0:
             raise LogicError(f"cuCtxSetLimit failed: invalid argument: {limit!r} = {value!r}")
         _limits[limit] = value
-        # MALLOC_HEAP_SIZE; the enumeration is hidden by the parameter's name, which is PyCUDA's
+        # 2: MALLOC_HEAP_SIZE, whose enumeration the parameter `limit`, named as by PyCUDA, hides
         if limit == 2:
-            native.library().hc_heap_limit(value)  # of malloc and new in kernels
+            native.library().hc_heap_limit(value)
 
     @staticmethod
     def get_limit(limit: int) -> int:
-        """Return the bytes of a limit (``driver.limit``): those that were set, or CUDA's default."""
+        """Return the bytes of a limit (``driver.limit``) as set, or CUDA's default; LogicError if it is unknown."""
         if limit not in _limits:
             raise LogicError(f"cuCtxGetLimit failed: invalid argument: {limit!r}")
         return _limits[limit]
@@ -285,7 +286,7 @@ def get_version() -> tuple[int, int, int]:
 
 
 def mem_get_address_range(pointer: SupportsIndex) -> tuple[int, int]:
-    """Return (base address, size in bytes) of the allocation that a device pointer points into."""
+    """Return (base address, size in bytes) of the allocation that a device pointer points into; LogicError if none."""
     if (span := native.mem_range(index(pointer))) is None:
         raise LogicError(f"cuMemGetAddressRange failed: {index(pointer):#x} is no device memory")
     return span

@@ -78,7 +78,13 @@ class Module:
     declarations : dict, optional
         Maps a kernel's name to the declarations of its parameters, for messages.
     registered : int, optional
-        How many kernels the front end has registered in its text, where it is known.
+        How many kernels the front end has registered in its text, where it is known. Only
+        `hostcuda.untrusted` uses it, to refuse a file that registers others.
+
+    Raises
+    ------
+    LogicError
+        The file cannot be loaded; the message has the loader's reason.
     """
 
     def __init__(
@@ -138,7 +144,7 @@ class Module:
         return span
 
     def kernels(self) -> list[native.LoadedKernel]:
-        """Return a `hostcuda.runtime.native.LoadedKernel` for each kernel."""
+        """Return a `hostcuda.runtime.native.LoadedKernel` for each kernel of the module."""
         return self._loaded.kernels
 
 
@@ -152,7 +158,7 @@ def _suggest(name: str, names: list[str]) -> str:
 
 
 def module_from_file(filename: str | Path) -> Module:
-    """Load a compiled kernel file."""
+    """Load a file that `hostcuda.api.compiler` has compiled, and return its module; LogicError if it is none."""
     return Module(filename)
 
 
@@ -207,8 +213,9 @@ class Function:
         # (grid, block) of earlier launches -> the two as `native.Dim3`
         self._geometries: dict[tuple, Geometry] = {}
         self._packers = {}  # types of an earlier call's arguments -> function that packs them
+        # Set by `prepare`: a `struct.Struct` that packs all arguments, and a function per argument that
+        # converts it before.
         self._prepared: Any
-        # by `prepare`: a `struct.Struct`, a function per argument
         self._prepared = self._prepared_converters = None
 
     def __repr__(self) -> str:
@@ -241,8 +248,10 @@ class Function:
             Bytes of dynamic shared memory per block.
         stream : Stream, optional
             By default the default stream.
+        texrefs
+            Without effect.
         time_kernel : bool
-            Wait, and return the run time in seconds.
+            Wait, and return the run time in seconds; otherwise the result is None.
         cooperative : bool
             The blocks may wait for each other by ``grid.sync()``; PyCUDA has no such launch.
 
@@ -250,6 +259,8 @@ class Function:
         ------
         TypeError
             The number or type of the arguments is wrong; the message names the parameter.
+        ValueError
+            There is no `block`, or an unknown keyword argument.
         LogicError
             The launch exceeds a limit.
         LaunchError
@@ -314,7 +325,10 @@ class Function:
         )
 
     def count_resident_blocks(self, threads: int, shared: int) -> int:
-        """Return how many blocks a multiprocessor holds at once, whatever registers they need."""
+        """Return how many blocks of `threads` threads and `shared` dynamic bytes a multiprocessor holds at once.
+
+        Registers, which the CPU engine does not know, are not a limit here.
+        """
         sm = MULTIPROCESSOR["sm_{}{}".format(*COMPUTE_CAPABILITY)]
         bytes_per_block = self._static_shared + shared + DRIVER_BYTES
         warps = max(1, -(-threads // WARP))
@@ -391,7 +405,7 @@ class Function:
         return geometry
 
     def _build_error(self, argument: str, value: tuple, reason: str) -> LogicError:
-        """Return the error for the value of `argument`, "grid" or "block"."""
+        """Return the error for a wrong `value` of `argument`, "grid" or "block", with the `reason` as a clause."""
         call = "cuFuncSetBlockShape" if argument == "block" else "cuLaunchKernel"
         return LogicError(
             f"{call} failed: invalid argument: {self._name}: {argument}={value}: {reason}"
@@ -416,7 +430,11 @@ class Function:
     # -- arguments
 
     def _pack(self, args: tuple) -> tuple[list[ArgumentHandler], bytes]:
-        """Check a call's arguments; return the In, Out and InOut among them, and the packed bytes of all."""
+        """Check a call's arguments; return the In, Out and InOut among them, and the packed bytes of all.
+
+        Without In, Out and InOut the way to pack these types is kept in `_packers`. TypeError if the
+        number or type of the arguments is wrong.
+        """
         parameters = self._parameters
         if len(args) != len(parameters):
             declarations = ", ".join(p.declaration or p.kind for p in parameters)
@@ -452,8 +470,11 @@ class Function:
         return [a for a in args if isinstance(a, ArgumentHandler)], layout.pack(*values)
 
     def _build_layout(self, codes: list[str]) -> struct.Struct:
-        """Return the layout of the packed arguments: each code at its parameter's offset, with padding between."""
-        format_, end = "<", 0  # "<": without padding of its own; "x" is a byte of it
+        """Return the layout of the packed arguments: each code at its parameter's offset, with padding between.
+
+        `codes` are `struct`'s, one per parameter: "f", "Q", or "12s" for 12 bytes.
+        """
+        format_, end = "<", 0  # "<": `struct` adds no padding; "x" is one byte of padding
         for parameter, code in zip(self._parameters, codes, strict=True):
             format_ += "x" * (parameter.offset - end) + code
             end = parameter.offset + parameter.size
@@ -470,10 +491,18 @@ class Function:
             A format string such as ``"PPi"``, or NumPy scalar types and dtypes; that of a struct is
             structured.
 
+        texrefs
+            Without effect.
+
         Returns
         -------
         Function
             This function.
+
+        Raises
+        ------
+        TypeError
+            The number of types, or a type's size or kind, is not that of the kernel's parameters.
         """
         del texrefs
         # one per argument: "PPi" and ["P", "P", np.int32] are three
@@ -542,7 +571,10 @@ class Function:
     def prepared_call(
         self, grid: tuple[int, ...], block: tuple[int, ...], *args: Any, shared_size: int = 0
     ) -> None:
-        """Launch on the default stream, with arguments of the types given to `prepare`."""
+        """Launch on the default stream, with arguments of the types given to `prepare`; do not wait.
+
+        `shared_size` is the dynamic shared memory per block in bytes. LogicError without `prepare`.
+        """
         self._launch(grid, block, self._pack_prepared(args), shared_size, None)
 
     def prepared_async_call(
@@ -567,6 +599,7 @@ class Function:
         end.record()
 
         def wait_and_time() -> float:
+            """Wait for the end of the kernel; return its run time in seconds."""
             end.synchronize()
             return end.time_since(start) * 1e-3  # from milliseconds
 
@@ -603,7 +636,7 @@ class Function:
             )
 
     def set_cache_config(self, config: object) -> None:
-        """Check the argument; there is no other effect."""
+        """Raise a ValueError if `config` is no `func_cache`; there is no other effect."""
         func_cache(config)
 
     def set_shared_config(self, config: object) -> None:

@@ -75,7 +75,10 @@ DevicePointer: TypeAlias = "DeviceAllocation | PointerHolderBase | int"
 
 
 def as_count(number: object, call: str, what: str) -> int:
-    """Return a size, count or value (`what`) given to `call`; like PyCUDA, take only a non-negative Python int."""
+    """Return `number` if it is a non-negative Python int; like PyCUDA, raise TypeError or OverflowError otherwise.
+
+    The message says which number it is: `what` ("the count") of `call` ("cuMemsetD8").
+    """
     if not isinstance(number, int):
         raise errors.TypeError(
             f"{call}: {what} must be a Python int, not {type(number).__name__}: write int(...)"
@@ -115,7 +118,10 @@ class DeviceAllocation:
         native.mem_free(address)
 
     def as_buffer(self, size: int, offset: int = 0) -> memoryview:
-        """Return `size` bytes from `offset` on as a writable buffer: on this engine, device memory is host memory."""
+        """Return `size` bytes from `offset` on as a writable buffer: on this engine, device memory is host memory.
+
+        LogicError if the allocation does not have these bytes.
+        """
         device_span(index(self) + offset, size, "as_buffer")
         return view(index(self) + offset, size, self).data
 
@@ -310,7 +316,10 @@ mem_attach_flags = enum.IntFlag("mem_attach_flags", "GLOBAL HOST SINGLE")
 def aligned_empty(
     shape: int | tuple, dtype: DTypeLike, order: Order = "C", alignment: int = 4096
 ) -> np.ndarray:
-    """Return an uninitialized host array whose address is a multiple of `alignment` bytes (a power of two)."""
+    """Return an uninitialized host array whose address is a multiple of `alignment` bytes.
+
+    `order` is that of the elements in memory, "C" or "F". ValueError if `alignment` is no power of two.
+    """
     if alignment <= 0 or alignment & (alignment - 1):
         raise ValueError(f"alignment must be a power of two, not {alignment}")
     dtype = np.dtype(dtype)
@@ -342,7 +351,7 @@ def _make_likes(empty: Callable) -> tuple[Callable, Callable, Callable]:
         order: Order = "C",
         *options: Any,
         **named: Any,
-    ) -> np.ndarray:  # docstrings: see below
+    ) -> np.ndarray:  # the docstrings of these three are set below
         result = empty(shape, dtype, order, *options, **named)
         result.fill(0)
         return result
@@ -365,7 +374,7 @@ aligned_zeros, aligned_empty_like, aligned_zeros_like = _make_likes(aligned_empt
 def pagelocked_empty(
     shape: int | tuple[int, ...], dtype: DTypeLike, order: Order = "C", mem_flags: int = 0
 ) -> np.ndarray:
-    """Return an uninitialized page-locked host array, for copies in the background."""
+    """Return an uninitialized page-locked host array, for copies in the background; `mem_flags` have no effect."""
     del mem_flags
     return np.asarray(PagelockedHostAllocation(aligned_empty(shape, dtype, order)))
 
@@ -374,7 +383,10 @@ pagelocked_zeros, pagelocked_empty_like, pagelocked_zeros_like = _make_likes(pag
 
 
 def register_host_memory(array: Any, flags: int = 0) -> np.ndarray:
-    """Page-lock an existing array; return it as an array whose ``base`` can `unregister`."""
+    """Page-lock an existing array; return an array on the same memory, whose ``base.unregister()`` unlocks it.
+
+    The `flags` have no effect. An array that is not contiguous or not writable is an error.
+    """
     del flags
     return np.asarray(RegisteredHostMemory(host_span(array, "cuMemHostRegister", writable=True)[2]))
 
@@ -402,7 +414,7 @@ def managed_empty(
     """Return an array that kernels take as an argument, too; its memory is device memory.
 
     The host may use it while no kernel does: call `Context.synchronize` first. It holds zeros, as
-    on a GPU.
+    on a GPU. The `mem_flags` have no effect.
     """
     del mem_flags
     like = np.empty(shape, dtype, order)  # for its strides; it is dropped
@@ -500,7 +512,11 @@ def memcpy_dtod_async(
 
 
 def fill(dest: DevicePointer, data: int, count: int, width: int, stream: Stream | None) -> None:
-    """Queue a fill of device memory: `count` words of `width` bytes, aligned to that, get the value `data`."""
+    """Queue a fill of device memory on a stream: `count` words of `width` bytes get the value `data`.
+
+    LogicError if `dest` is not aligned to `width` or has fewer words; OverflowError if `data` needs more
+    bytes.
+    """
     call = f"cuMemsetD{8 * width}"
     value, count = as_count(data, call, "the value"), as_count(count, call, "the count")
     if value >= 1 << (8 * width):  # bits
@@ -514,7 +530,7 @@ def fill(dest: DevicePointer, data: int, count: int, width: int, stream: Stream 
 
 
 def _make_memset(width: int) -> tuple[Callable, Callable]:
-    """Return the functions ``memset_d8`` and ``memset_d8_async`` for `width` 1 [byte]; likewise for larger words."""
+    """Return the functions that fill words of `width` bytes: ``memset_d8`` and ``memset_d8_async`` for 1."""
 
     def memset(dest: DevicePointer, data: int, count: int) -> None:
         fill(dest, data, count, width, None)
@@ -546,14 +562,14 @@ def to_device(bf_obj: Any) -> DeviceAllocation:
 def from_device(
     devptr: DevicePointer, shape: int | tuple[int, ...], dtype: DTypeLike, order: Order = "C"
 ) -> np.ndarray:
-    """Copy device memory into a new host array of this shape and dtype."""
+    """Copy device memory into a new host array of this shape and dtype, and wait; raises as `memcpy_dtoh`."""
     result = np.empty(shape, dtype, order)
     memcpy_dtoh(result, devptr)
     return result
 
 
 def from_device_like(devptr: DevicePointer, other_ary: np.ndarray) -> np.ndarray:
-    """Copy device memory into a new host array like `other_ary`."""
+    """Copy device memory into a new host array with the shape, dtype and order of `other_ary`, and wait."""
     result = np.empty_like(other_ary)
     memcpy_dtoh(result, devptr)
     return result

@@ -60,7 +60,11 @@ class Parameter:
     """One parameter of a kernel: its kind ("P", ...), size and offset [bytes]; as text, its name in messages."""
 
     def __init__(self, position: int, raw: Any, declaration: str):
-        """Describe the parameter at a position (0-based), given its ``hc_parameter`` and "const float *x", or ""."""
+        """Describe the parameter at a position (0-based).
+
+        `raw` is its ``hc_parameter`` (kind, size, offset) of runtime/abi.h; `declaration` is "const float
+        *x", or "" if it is not known.
+        """
         self.position, self.declaration = position, declaration
         self.kind, self.size, self.offset = chr(raw.kind), raw.size, raw.offset
 
@@ -89,7 +93,10 @@ class Parameter:
         )
 
     def choose_code(self, argument: Any) -> str | None:
-        """Return the code with which `struct` packs an argument, None if `convert` is needed first; refuse its type."""
+        """Return the code with which `struct` packs an argument, or None if `convert` is needed first.
+
+        TypeError if the kernel's parameter does not take an argument of this type.
+        """
         if isinstance(argument, (DeviceAllocation, ArgumentHandler)):
             if self.kind != POINTER:
                 raise self.build_error(argument)
@@ -120,7 +127,7 @@ class Parameter:
         raise self.build_error(argument)
 
     def convert(self, argument: Any) -> int | bytes:
-        """Return an argument that `choose_code` accepts without a code as an address or as bytes."""
+        """Return an argument for which `choose_code` returns None as an address (int) or as bytes."""
         if isinstance(argument, ArgumentHandler):
             return index(argument.get_device_alloc())
         if self.kind == POINTER and isinstance(argument, np.ndarray):  # managed memory

@@ -85,7 +85,11 @@ def _find_host_extent(memory: Any, call: str, writable: bool) -> tuple[int, int,
 
 
 class _CopyEnd:
-    """One end of a copy: where its box begins, and how far its rows and slices are apart."""
+    """One end of a copy: its memory, where its box begins there, and how far its rows and slices are apart.
+
+    The box begins `x_in_bytes` bytes into row `y` of slice `z`. `pitch` is the bytes from a row to the
+    next one, and `height` the rows from a slice to the next one.
+    """
 
     x_in_bytes: int
     y: int
@@ -206,14 +210,16 @@ class Memcpy2D:
     def __call__(self, stream: Stream | bool | None = None, *, aligned: bool = True) -> None:
         """Copy, and wait; with a `Stream` queue the copy there, as `memcpy_htod_async` and its like do.
 
+        A copy from device to device never waits. `aligned` has no effect; PyCUDA also takes it, a bool,
+        as the first argument.
+
         Raises
         ------
         LogicError
             An end is missing or too small, or a pitch is smaller than a row.
         """
-        del aligned  # without effect; PyCUDA also takes it, a bool, as the first argument
-        # else copy on the default stream, and wait
-        stream = None if isinstance(stream, bool) else stream
+        del aligned
+        stream = None if isinstance(stream, bool) else stream  # a bool is `aligned`
         queued = stream is not None
         handle = handle_of(stream)
         width, height, depth = box = tuple(
@@ -235,9 +241,8 @@ class Memcpy2D:
         kind = "HtoD" if source_array is not None else "DtoH" if to_array is not None else "DtoD"
         host = to_array if source_array is None else source_array
         locked = host is None or is_pagelocked(host.ctypes.data, host.nbytes)
-        if (
-            queued and source_array is not None and not locked
-        ):  # the program may change it after the call
+        # the program may change ordinary memory after the call: queue a copy of it
+        if queued and source_array is not None and not locked:
             host = source_array.copy()
             source = host.ctypes.data
         # DtoD never waits, as in CUDA
@@ -273,7 +278,10 @@ def _fill_rows(
     size: int,
     stream: Stream | None,
 ) -> None:
-    """Queue a fill of `height` rows, `pitch` bytes apart: `width` words of `size` bytes each get the value `data`."""
+    """Queue a fill of `height` rows, `pitch` bytes apart: `width` words of `size` bytes each get the value `data`.
+
+    LogicError if rows overlap, or the device memory is too small.
+    """
     if height > 1 and pitch < width * size:
         raise LogicError(
             f"cuMemsetD2D{8 * size} failed: invalid argument: a pitch of {pitch} bytes for rows of "
@@ -287,7 +295,7 @@ def _fill_rows(
 
 
 def _make_memset(size: int) -> tuple[Callable[..., None], Callable[..., None]]:
-    """Return the functions ``memset_d2d8`` and ``memset_d2d8_async`` for a `size` of 1 byte; likewise larger words."""
+    """Return the functions that fill words of `size` bytes: ``memset_d2d8`` and ``memset_d2d8_async`` for 1."""
 
     def memset(dest: DevicePointer, pitch: int, data: int, width: int, height: int) -> None:
         _fill_rows(dest, pitch, data, width, height, size, None)
