@@ -165,6 +165,45 @@ def test_an_array_of_cupy_lies_in_memory_in_the_order_that_was_asked_for(write_p
     ], ended.stderr
 
 
+STREAMS = '''
+import threading
+import cupy as cp
+import numpy as np
+from hostcuda.api import driver
+wait = cp.RawKernel(
+    'extern "C" __global__ void wait(volatile int *go, int *x) { while (*go == 0) {} *x = 1; }', "wait"
+)
+go, x = driver.pagelocked_zeros(1, np.int32), cp.zeros(1, cp.int32)
+arguments = (np.uint64(go.ctypes.data), x)
+wait((1,), (1,), arguments)
+print(cp.cuda.Stream.null.done)
+go[0] = 1
+cp.cuda.Stream.null.synchronize()
+print(cp.cuda.Stream.null.done)
+go[0] = 0
+stream = cp.cuda.Stream(non_blocking=True)
+wait((1,), (1,), arguments, stream=stream)
+threading.Timer(0.2, go.fill, (1,)).start()
+x.set([5], stream=stream)  # after the kernel
+stream.synchronize()
+print(x)
+meet = cp.RawKernel("""#include <cooperative_groups.h>
+extern "C" __global__ void meet(int *x, int *y) {
+    x[blockIdx.x] = 1;
+    cooperative_groups::this_grid().sync();
+    atomicAdd(y, x[(blockIdx.x + 1) % gridDim.x]);
+}""", "meet")
+met = cp.zeros(1, cp.int32)
+meet((20,), (1,), (cp.zeros(20, cp.int32), met), enable_cooperative_groups=True)
+print(met)
+'''
+
+
+def test_calls_of_cupy_that_name_a_stream_or_ask_for_cooperation_do_so(write_program):
+    ended = run_program(write_program(STREAMS, "program.py"))
+    assert ended.stdout.splitlines() == ["False", "True", "[5]", "[20]"], ended.stderr
+
+
 CLUSTERS = """
 from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch
 import cupy as cp

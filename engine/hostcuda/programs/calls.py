@@ -1,8 +1,9 @@
-"""What all calls of CUDA's runtime API have in common: error numbers, refusals, and the program's variables."""
+"""What all calls of CUDA's runtime API have in common: error numbers, messages, and the program's variables."""
 
 from __future__ import annotations
 
 import ctypes
+import re
 from typing import Any
 
 from hostcuda.runtime import native
@@ -14,9 +15,23 @@ INVALID_PITCH, NOT_REGISTERED, NOT_SUPPORTED = 12, 713, 801
 COOPERATIVE_TOO_LARGE = 720
 ILLEGAL_ADDRESS, ASSERT, MISALIGNED, LAUNCH_FAILURE = 700, 710, 716, 719
 
+_IN_CUDA = {  # remedies in messages of `hostcuda.api` -> those of a program in CUDA C++
+    "function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)": (
+        "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)"
+    ),
+    "or free() what": "or cudaFree what",
+    "event_flags.DISABLE_TIMING": "cudaEventDisableTiming",
+}
+# "cuMemAlloc failed: ", and "kernel " before a fault
+_DRIVER_CALL = re.compile(r"\bcu[A-Z]\w* failed: (kernel )?")
+
 
 class Refused(Exception):
-    """A call that fails: its error number, and the reason; one with "failed: " in front follows the call's name."""
+    """Raised for a call of the API that fails, with CUDA's error number and the reason.
+
+    A reason that begins with "failed: " is printed behind the call's name: "cudaMalloc failed: …".
+    Another one is a sentence of its own.
+    """
 
     def __init__(self, number: int, reason: object):
         super().__init__(reason)
@@ -38,7 +53,10 @@ def require_host_memory(what: str, address: int, size: int, writes: bool) -> Non
 
 
 def variable_at(address: int, kind: type[Any] = ctypes.c_void_p) -> Any:
-    """Return the program's variable at an address as a `kind` of ctypes, to read or write its `value`."""
+    """Return the program's variable at an address as a `kind` of ctypes, to read or write its `value`.
+
+    `Refused` if the host may not write there.
+    """
     require_host_memory(
         "failed: the address of a result or a list", address, ctypes.sizeof(kind), True
     )
@@ -48,7 +66,7 @@ def variable_at(address: int, kind: type[Any] = ctypes.c_void_p) -> Any:
 
 
 def write_bytes(address: int, data: bytes) -> None:
-    """Write bytes to the program's memory at an address."""
+    """Write bytes to the program's memory at an address; `Refused` if the host may not write there."""
     variable_at(address, ctypes.c_char * len(data)).raw = data
 
 
@@ -63,3 +81,10 @@ def require_size(number: int) -> int:
             "2,147,483,647, becomes that large; begin the product with (size_t)"
         )
     return number
+
+
+def reword_for_cuda(sentence: str, call: str) -> str:
+    """Reword a message of PyCUDA's API for CUDA C++: its remedies, and `call` instead of the driver's function."""
+    for remedy, remedy_in_cuda in _IN_CUDA.items():
+        sentence = sentence.replace(remedy, remedy_in_cuda)
+    return _DRIVER_CALL.sub(lambda match: match[1] or f"{call} failed: ", sentence)

@@ -36,18 +36,18 @@ class ComputeCapability(NamedTuple):
 
 
 class Event:
-    """A mark in a stream."""
+    """A mark in a stream, with the time at which the stream reaches it; the options have no effect."""
 
     def __init__(self, options: Any = None):
         self._event = driver.Event()
 
     def sync(self) -> None:
-        """Wait for it."""
+        """Wait until the stream has reached the event."""
         self._event.synchronize()
 
     @property
     def is_done(self) -> bool:
-        """Whether its stream has come to it."""
+        """Whether the stream has reached the event."""
         return self._event.query()
 
     def __sub__(self, other: Event) -> float:
@@ -59,7 +59,7 @@ class Event:
 
 
 class Stream:
-    """A queue of work."""
+    """A queue of work that runs in order: a stream of the driver, or None for the default stream."""
 
     def __init__(self, stream: driver.Stream | None):
         self._stream = stream
@@ -68,10 +68,11 @@ class Stream:
 
     @property
     def handle(self) -> int:
-        """Its number; 0 is the default stream."""
+        """The stream's number; 0 is the default stream."""
         return 0 if self._stream is None else self._stream.handle
 
     def __cuda_stream__(self) -> tuple[int, int]:
+        """Return (version of this protocol, the stream's number), by which other packages take a stream."""
         return 0, self.handle
 
     def sync(self) -> None:
@@ -82,7 +83,10 @@ class Stream:
             self._stream.synchronize()
 
     def record(self, event: Event | None = None, options: Any = None) -> Event:
-        """Record an event, by default a new one."""
+        """Put an event, by default a new one, after the stream's work so far, and return it.
+
+        The options are those of a new event.
+        """
         event = event or Event(options)
         event._event.record(self._stream)
         return event
@@ -102,28 +106,31 @@ class Stream:
 
 
 class Buffer:
-    """A span of device memory."""
+    """Device memory of `size` bytes, which nothing has set."""
 
     def __init__(self, size: int):
         self._memory, self.size = driver.mem_alloc(max(1, int(size))), int(size)
 
     @property
     def handle(self) -> int:
-        """Its address."""
+        """The address of its first byte."""
         return int(self._memory)
 
     def copy_to(self, dst: Buffer | None = None, *, stream: Stream | None = None) -> Buffer:
-        """Copy this buffer to `dst`, by default to a new buffer; return that buffer."""
+        """Queue a copy of this buffer to `dst`, by default to a new buffer; return that buffer.
+
+        Without a stream it is queued in the default stream.
+        """
         dst = dst or Buffer(self.size)
         driver.memcpy_dtod_async(dst.handle, self.handle, self.size, stream and stream._stream)
         return dst
 
     def copy_from(self, src: Buffer, *, stream: Stream | None = None) -> None:
-        """Copy another buffer to this one."""
+        """Queue a copy of all bytes of another buffer to this one, in the default stream if none is given."""
         src.copy_to(self, stream=stream)
 
     def close(self, stream: Stream | None = None) -> None:
-        """Free it."""
+        """Wait for the device and free the memory; the stream has no effect."""
         self._memory.free()
 
 
@@ -131,6 +138,7 @@ class _Properties:
     """The attributes of a device, in lower case: ``multiprocessor_count``."""
 
     def __getattr__(self, name: str) -> int:
+        """Return the attribute of this name; AttributeError if CUDA has none."""
         try:
             attribute = getattr(driver.device_attribute, name.upper())
         except AttributeError:
@@ -139,7 +147,7 @@ class _Properties:
 
 
 class Device:
-    """The engine's device."""
+    """The engine's device, whose number is 0; another number raises LogicError."""
 
     def __init__(self, device_id: int | None = None):
         self.device_id = int(device_id or 0)
@@ -150,35 +158,42 @@ class Device:
         self.default_stream = Stream(None)
 
     def set_current(self, ctx: Any = None) -> None:
-        """Do nothing: it is the only one."""
+        """Do nothing: the device is the only one, and always current."""
 
     def create_stream(self, obj: Any = None, options: Any = None) -> Stream:
-        """Return a new stream, or that of another package's object."""
+        """Return a new stream, or the stream of `obj`, another package's object with ``__cuda_stream__``.
+
+        The options have no effect.
+        """
         if obj is None:
-            return Stream(driver.Stream(1))
+            return Stream(driver.Stream(1))  # 1: it does not wait for the default stream
         return Stream(cupy.find_stream(obj.__cuda_stream__()[1]))
 
     def create_event(self, options: Any = None) -> Event:
-        """Return a new event."""
+        """Return a new event; the options have no effect."""
         return Event(options)
 
     def allocate(self, size: int, stream: Stream | None = None) -> Buffer:
-        """Return new memory, which nothing has set."""
+        """Return `size` bytes of new memory, which nothing has set; the stream has no effect."""
         return Buffer(size)
 
     def sync(self) -> None:
-        """Wait for all work."""
+        """Wait for all work of the device."""
         driver.Context.synchronize()
 
 
 class ProgramOptions:
-    """Options of the compiler, by the names of cuda.core; those without a meaning here are accepted."""
+    """Options of the compiler, by the names of cuda.core.
+
+    ``std``, ``arch``, ``include_path``, ``define_macro`` and ``use_fast_math`` have an effect; others are
+    accepted without.
+    """
 
     def __init__(self, **options: Any):
         self.options = options
 
     def as_words(self) -> list[str]:
-        """Return nvcc's options."""
+        """Return the options as nvcc's words, such as ["-std=c++17", "-DN=4"]."""
         words = []
         for name, prefix in (("std", "-std="), ("arch", "-arch=")):
             if self.options.get(name):
@@ -186,17 +201,18 @@ class ProgramOptions:
         for path in _as_list(self.options.get("include_path")):
             words.append(f"-I{path}")
         for macro in _as_list(self.options.get("define_macro")):
+            # "N", or the pair ("N", 4)
             words.append("-D" + (macro if isinstance(macro, str) else "=".join(map(str, macro))))
         return words + ["--use_fast_math"] * bool(self.options.get("use_fast_math"))
 
 
 def _as_list(value: Any) -> list:
-    """Return a list of an option that may be missing, one value, or several."""
+    """Return the values of an option as a list: [] for None, [value] for a single value, or the list itself."""
     return [] if value is None else value if isinstance(value, list) else [value]
 
 
 class Program:
-    """A source in CUDA C++."""
+    """A source in CUDA C++; EngineError if `code_type` is anything else."""
 
     def __init__(self, code: str, code_type: str = "c++", options: ProgramOptions | None = None):
         if str(code_type).lower() != "c++":
@@ -207,22 +223,29 @@ class Program:
     def compile(
         self, target_type: str = "cubin", name_expressions: Sequence[str] = (), logs: Any = None
     ) -> ObjectCode:
-        """Compile it; `name_expressions` are the instances of templates to be found."""
+        """Compile the source, and return the result; CompileError if it does not compile.
+
+        `name_expressions` are the instances of templates that `ObjectCode.get_kernel` is to find, such
+        as "scale<float>". `target_type` and `logs` have no effect.
+        """
         names = tuple(name_expressions)
         return ObjectCode(raw.compile_module(self._code, self._options, names), names)
 
     def close(self) -> None:
-        """Do nothing."""
+        """Do nothing: a source holds no resources."""
 
 
 class ObjectCode:
-    """A compiled source."""
+    """A compiled source: its module, and the names of the instances of templates that were asked for."""
 
     def __init__(self, module: Any, names: tuple[str, ...]):
         self._module, self._names = module, names
 
     def get_kernel(self, name: str) -> Kernel:
-        """Return a kernel by its name; of a template as `name_expressions` has it."""
+        """Return a kernel by its name; of a template by the name that `Program.compile` was given.
+
+        LogicError if there is none.
+        """
         return Kernel(raw.find_function(self._module, name, self._names))
 
 
@@ -240,23 +263,25 @@ class _KernelAttributes:
         self._function = function
 
     def __getattr__(self, name: str) -> Callable[..., int]:
+        """Return a function that returns this attribute of the kernel; its argument, a device, has no effect."""
         value = getattr(self._function, name)
         return lambda device_id=None: value
 
 
 @dataclass
 class LaunchConfig:
-    """The geometry of a launch."""
+    """The geometry of a launch; EngineError if it has a cluster."""
 
     grid: int | tuple = ()
     block: int | tuple = ()
     cluster: Any = None
-    shmem_size: int = 0
+    shmem_size: int = 0  # bytes of dynamic shared memory per block
     cooperative_launch: bool = False
     # the older name of `cooperative_launch`
     is_cooperative: bool = False
 
     def __post_init__(self) -> None:
+        """Refuse a cluster."""
         if self.cluster is not None:
             raise EngineError(
                 "the CPU engine launches clusters from cuda.core only if the kernel declares them: write "
@@ -265,7 +290,10 @@ class LaunchConfig:
 
 
 def launch(stream: Any, config: LaunchConfig, kernel: Kernel, *kernel_args: Any) -> None:
-    """Launch a kernel in a stream; a buffer is passed by its address."""
+    """Launch a kernel in a stream, one of this module's or of another package.
+
+    A `Buffer` among the arguments is passed by its address.
+    """
     if not isinstance(stream, Stream):
         stream = Device().create_stream(stream)
     raw.launch(

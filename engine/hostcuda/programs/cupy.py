@@ -24,12 +24,17 @@ from hostcuda.programs.cupy_arrays import (
     current_streams,
     find_function,
 )
+from hostcuda.runtime import native
 
 # -- cupy.cuda
 
 
 class Stream:
-    """A stream; ``with stream:`` makes it the current one."""
+    """A stream; ``with stream:`` makes it the current one.
+
+    `null` and `ptds` stand for the default stream. With `non_blocking` it does not wait for the default
+    stream. `priority` has no effect.
+    """
 
     null: Stream
     ptds: Stream
@@ -65,13 +70,13 @@ class Stream:
         current_streams.pop()
 
     def record(self, event: Event | None = None) -> Event:
-        """Record an event."""
+        """Put an event, by default a new one, after the stream's work so far, and return it."""
         event = event or Event()
         event.record(self)
         return event
 
     def wait_event(self, event: Event) -> None:
-        """Let later work wait for an event."""
+        """Let later work of this stream wait for an event; the default stream waits here."""
         if self._stream is None:
             event.synchronize()
         else:
@@ -79,8 +84,8 @@ class Stream:
 
     @property
     def done(self) -> bool:
-        """Whether all its work is done."""
-        return self._stream is None or self._stream.is_done()
+        """Whether all work of the stream is done."""
+        return native.stream_query(None) if self._stream is None else self._stream.is_done()
 
 
 _streams: dict[int, driver.Stream | None] = {}
@@ -89,14 +94,14 @@ Stream.ptds = Stream.null
 
 
 class ExternalStream(Stream):
-    """A stream that another package has made, by its address."""
+    """A stream that another package has made, by its handle; an unknown one is the default stream."""
 
     def __init__(self, ptr: int, device_id: int = -1):
         self._stream, self.ptr = find_stream(ptr), int(ptr)
 
 
 def find_stream(handle: int) -> driver.Stream | None:
-    """Return the stream of a handle; None for the default stream."""
+    """Return the stream of a handle; None for the default stream, and for a handle that is not known."""
     return _streams.get(int(handle))
 
 
@@ -106,7 +111,10 @@ def register_stream(stream: driver.Stream) -> None:
 
 
 class Event:
-    """A mark in a stream."""
+    """A mark in a stream, with the time at which the stream reaches it unless `disable_timing`.
+
+    `block` and `interprocess` have no effect.
+    """
 
     def __init__(
         self, block: bool = False, disable_timing: bool = False, interprocess: bool = False
@@ -114,16 +122,16 @@ class Event:
         self._event = driver.Event(2 if disable_timing else 0)
 
     def record(self, stream: Stream | None = None) -> None:
-        """Put the mark after the work that a stream has been given."""
+        """Put the mark after the work so far of a stream, by default the current one."""
         self._event.record(current_streams[-1] if stream is None else stream._stream)
 
     def synchronize(self) -> None:
-        """Wait for it."""
+        """Wait until the stream has reached the event."""
         self._event.synchronize()
 
     @property
     def done(self) -> bool:
-        """Whether its stream has come to it."""
+        """Whether the stream has reached the event."""
         return self._event.query()
 
 
@@ -133,7 +141,7 @@ def get_elapsed_time(start_event: Event, end_event: Event) -> float:
 
 
 class Device:
-    """The engine's device."""
+    """The engine's device, whose number is 0; another number raises LogicError."""
 
     def __init__(self, device: int | None = None):
         self.id = int(device or 0)
@@ -150,7 +158,7 @@ class Device:
         pass
 
     def synchronize(self) -> None:
-        """Wait for all work."""
+        """Wait for all work of the device."""
         driver.Context.synchronize()
 
     @property
@@ -168,14 +176,16 @@ class Device:
 
 
 class _Launchable:
-    """A kernel, called as ``kernel(grid, block, arguments)``."""
+    """A kernel, called as ``kernel(grid, block, arguments)``; the first use gets its function by `find()`."""
 
     def __init__(self, find: Callable[[], Function]):
-        self._find, self._found, self._dynamic = find, None, None
-        self._cooperative = False
+        self._find: Callable[[], Function] = find
+        self._found: Function | None = None
+        self._cooperative = False  # whether the blocks of a launch may wait for each other
 
     @property
     def _function(self) -> Function:
+        """The kernel as a `Function`; the first access compiles the source if that is not done yet."""
         if self._found is None:
             self._found = self._find()
         return self._found
@@ -190,12 +200,20 @@ class _Launchable:
         stream: Stream | None = None,
         enable_cooperative_groups: bool | None = None,
     ) -> None:
+        """Launch the kernel in a stream, by default the current one; `shared_mem` is dynamic, in bytes per block.
+
+        `enable_cooperative_groups`: blocks may wait for each other; None: as the kernel was made.
+        """
         chosen = current_streams[-1] if stream is None else stream._stream
         arguments = [raw_argument(argument) for argument in args]
-        raw.launch(self._function, grid, block, arguments, shared_mem, chosen, self._cooperative)
+        cooperative = (
+            self._cooperative if enable_cooperative_groups is None else enable_cooperative_groups
+        )
+        raw.launch(self._function, grid, block, arguments, shared_mem, chosen, cooperative)
 
     @property
     def max_dynamic_shared_size_bytes(self) -> int:
+        """The most dynamic shared memory per block that a launch may ask for; it can be set."""
         return self._function._max_dynamic
 
     @max_dynamic_shared_size_bytes.setter
@@ -205,6 +223,7 @@ class _Launchable:
 
     @property
     def attributes(self) -> dict[str, int]:
+        """The attributes of the kernel by CuPy's names."""
         function = self._function
         return {
             "max_threads_per_block": function.max_threads_per_block,
@@ -216,13 +235,14 @@ class _Launchable:
         }
 
     def __getattr__(self, name: str) -> Any:
+        """Return one of four attributes; AttributeError, which says what the stand-in has, for another name."""
         if name in ("num_regs", "shared_size_bytes", "local_size_bytes", "const_size_bytes"):
             return getattr(self._function, name)
         raise AttributeError(NOT_HERE.format(f"RawKernel.{name}"))
 
 
 def raw_argument(argument: Any) -> Any:
-    """Return an argument of a kernel: the address of a pointer, or what it is."""
+    """Return the address of a `Pointer`, and any other argument of a kernel as it is; TypeError for NumPy's arrays."""
     if isinstance(argument, np.ndarray):
         raise TypeError(
             f"an array of NumPy ({argument.dtype}, shape {argument.shape}) is no argument of a kernel: pass "
@@ -232,7 +252,11 @@ def raw_argument(argument: Any) -> Any:
 
 
 class RawKernel(_Launchable):
-    """A kernel of a source; it is compiled by its first launch."""
+    """A kernel of a source, which its first launch compiles.
+
+    `name` may be an instance of a template: "scale<float>". `backend`, `translate_cucomplex` and `jitify`
+    have no effect.
+    """
 
     def __init__(
         self,
@@ -246,28 +270,31 @@ class RawKernel(_Launchable):
         jitify: bool = False,
     ):
         self.code, self.name, self.options, self.backend = code, name, options, backend
-        self._module: Any = None
 
         def find() -> Function:
-            """Compile the source."""
-            self._module = raw.compile_module(code, options, [name])
-            return raw.find_function(self._module, name, [name] if "<" in name else ())
+            """Compile the source, and return the kernel."""
+            module = raw.compile_module(code, options, [name])
+            return raw.find_function(module, name, [name] if "<" in name else ())
 
         super().__init__(find)
         self._cooperative = enable_cooperative_groups
 
     def compile(self, log_stream: object = None) -> None:
-        """Compile the source now."""
+        """Compile the source now, if that is not done yet; `log_stream` has no effect."""
         _ = self._function
 
     @property
     def kernel(self) -> RawKernel:
-        """The kernel itself."""
+        """The object itself: CuPy has its compiled kernel under this name."""
         return self
 
 
 class RawModule:
-    """The kernels and variables of a source."""
+    """The kernels and variables of a source, given as text (`code`) or as a file (`path`).
+
+    The first use compiles it. `name_expressions` are the instances of templates to find, such as
+    "scale<float>". `backend`, `translate_cucomplex` and `jitify` have no effect.
+    """
 
     def __init__(
         self,
@@ -291,23 +318,24 @@ class RawModule:
 
     @property
     def _module(self) -> Module:
+        """The loaded module; the first access compiles the source."""
         if self._loaded is None:
             self._loaded = raw.compile_module(self.code, self._options, self._names)
         return self._loaded
 
     def compile(self, log_stream: object = None) -> None:
-        """Compile the source now."""
+        """Compile the source now, if that is not done yet; `log_stream` has no effect."""
         _ = self._module
 
     def get_function(self, name: str) -> _Launchable:
-        """Return a kernel by its name; of a template as `name_expressions` has it."""
+        """Return a kernel by its name; of a template as `name_expressions` has it. LogicError if there is none."""
         function = raw.find_function(self._module, name, self._names)
         kernel = _Launchable(lambda: function)
         kernel._cooperative = self._cooperative
         return kernel
 
     def get_global(self, name: str) -> Pointer:
-        """Return the address of a ``__constant__`` or ``__device__`` variable."""
+        """Return the address of a ``__constant__`` or ``__device__`` variable; LogicError if there is none."""
         return Pointer(self._module.get_global(name)[0], self)
 
 
@@ -316,37 +344,38 @@ class _MemoryPointer(Pointer):
 
 
 def _alloc(size: int) -> _MemoryPointer:
+    """Return the address of `size` bytes of new device memory, which the result keeps."""
     memory = driver.mem_alloc(max(1, int(size)))
     return _MemoryPointer(int(memory), memory)
 
 
 def _make_runtime() -> types.ModuleType:
-    """Return ``cupy.cuda.runtime`` with what programs ask most."""
+    """Return the module ``cupy.cuda.runtime``, with the functions that programs use most."""
     runtime: Any = types.ModuleType("cupy.cuda.runtime")
     runtime.getDeviceCount = lambda: 1
     runtime.getDevice = lambda: 0
-    runtime.setDevice = lambda device: Device(device) and None
+    runtime.setDevice = lambda device: Device(device) and None  # raises for a number other than 0
     runtime.deviceSynchronize = driver.Context.synchronize
     runtime.memGetInfo = driver.mem_get_info
     runtime.runtimeGetVersion = runtime.driverGetVersion = driver.get_driver_version
 
-    def properties(device: int) -> dict:
-        """Return some properties of the device by the names of cudaDeviceProp."""
-        made = driver.Device(device)
+    def get_properties(number: int) -> dict:
+        """Return some properties of the device of this number by the names of cudaDeviceProp."""
+        device = driver.Device(number)
         attribute = driver.device_attribute
-        major, minor = made.compute_capability()
+        major, minor = device.compute_capability()
         return {
-            "name": made.name().encode(),
+            "name": device.name().encode(),
             "major": major,
             "minor": minor,
-            "totalGlobalMem": made.total_memory(),
-            "multiProcessorCount": made.get_attribute(attribute.MULTIPROCESSOR_COUNT),
-            "warpSize": made.get_attribute(attribute.WARP_SIZE),
-            "maxThreadsPerBlock": made.get_attribute(attribute.MAX_THREADS_PER_BLOCK),
-            "sharedMemPerBlock": made.get_attribute(attribute.MAX_SHARED_MEMORY_PER_BLOCK),
+            "totalGlobalMem": device.total_memory(),
+            "multiProcessorCount": device.get_attribute(attribute.MULTIPROCESSOR_COUNT),
+            "warpSize": device.get_attribute(attribute.WARP_SIZE),
+            "maxThreadsPerBlock": device.get_attribute(attribute.MAX_THREADS_PER_BLOCK),
+            "sharedMemPerBlock": device.get_attribute(attribute.MAX_SHARED_MEMORY_PER_BLOCK),
         }
 
-    runtime.getDeviceProperties = properties
+    runtime.getDeviceProperties = get_properties
     return runtime
 
 
@@ -398,7 +427,7 @@ def install() -> None:
 
 
 def _get_current_stream(device_id: int = -1) -> Stream:
-    """Return the current stream."""
+    """Return the current stream: the last one that ``with`` or `Stream.use` has chosen; the device has no effect."""
     return (
         Stream.null if current_streams[-1] is None else ExternalStream(current_streams[-1].handle)
     )

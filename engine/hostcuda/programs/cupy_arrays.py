@@ -44,7 +44,10 @@ def _to_host(value: Any) -> Any:
 
 
 def _to_device(value: Any) -> Any:
-    """Return a result of NumPy with its arrays and scalars in device memory."""
+    """Return a result of NumPy with its arrays and scalars in device memory, also in tuples and lists.
+
+    A random generator becomes a `Namespace`; what is no number stays as it is.
+    """
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.asarray(value)
         if array.dtype.kind not in "biufc":
@@ -65,7 +68,7 @@ def _choose_order(like: Any, order: Order | None) -> Literal["C", "F"]:
 
 
 def _allocate(shape: ShapeLike, dtype: DTypeLike, order: Order = "C") -> ndarray:
-    """Return an array of new device memory, which nothing has set."""
+    """Return an array of this shape and dtype in new device memory, which nothing has set."""
     sizes = tuple(map(int, shape)) if isinstance(shape, Iterable) else (int(shape),)
     count, dtype = int(np.prod(sizes, dtype=np.int64)), np.dtype(dtype)
     memory = driver.mem_alloc(max(1, count * dtype.itemsize))
@@ -74,7 +77,7 @@ def _allocate(shape: ShapeLike, dtype: DTypeLike, order: Order = "C") -> ndarray
 
 
 class Pointer:
-    """The address of an array, as ``array.data``."""
+    """An address of device memory, as ``array.data`` is; `memory` is the object that keeps the memory."""
 
     def __init__(self, address: int, memory: object):
         self.ptr, self.mem, self.device_id = address, memory, 0
@@ -84,7 +87,11 @@ class Pointer:
 
 
 class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
-    """An array in device memory."""
+    """An array in device memory, which nothing has set.
+
+    With `memptr`, it is an array on the memory at that address, with these `strides` in bytes (None:
+    contiguous).
+    """
 
     __array_priority__ = 100
 
@@ -96,16 +103,20 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         strides: tuple[int, ...] | None = None,
         order: Order = "C",
     ):
-        made = _allocate(shape, dtype, order or "C")
-        self._view, self._memory = made._view, made._memory
+        new = _allocate(shape, dtype, order or "C")
+        self._view, self._memory = new._view, new._memory
         if memptr is not None:
-            buffer: Any = (ctypes.c_char * max(1, made.nbytes)).from_address(int(memptr))
-            self._view = np.ndarray(made.shape, made.dtype, buffer, strides=strides)
+            buffer: Any = (ctypes.c_char * max(1, new.nbytes)).from_address(int(memptr))
+            self._view = np.ndarray(new.shape, new.dtype, buffer, strides=strides)
             self._memory = memptr
 
     @classmethod
     def _of(cls, view: np.ndarray, memory: object) -> ndarray:
-        """Return the array whose elements are those of `view`, an array over device memory that nobody reads."""
+        """Return the array with the shape, strides and place of `view`, an array of NumPy on device memory.
+
+        `memory` is what keeps that memory. The elements are never read through `view`: kernels may be
+        running, so they are copied.
+        """
         array = cls.__new__(cls)
         array._view, array._memory = view, memory
         return array
@@ -122,7 +133,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return low, address + sum(step for step in steps if step > 0) + self.itemsize - low
 
     def _read_span(self) -> np.ndarray:
-        """Return a copy on the host of the span, as an array with the same shape and strides."""
+        """Return a copy on the host of all bytes of `_span`, as an array with the same shape and strides."""
         low, size = self._span()
         copy = np.empty(size, np.uint8)
         if size:
@@ -140,7 +151,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return np.array(self._read_span())
 
     def _write(self, values: Any) -> None:
-        """Set the elements to values of the host."""
+        """Set the elements to `values`, an array of the host or a number, and wait."""
         if not self.size:
             return
         low, size = self._span()
@@ -168,7 +179,10 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         out: np.ndarray | None = None,
         blocking: bool = True,
     ) -> np.ndarray:
-        """Return a copy on the host."""
+        """Return a copy on the host, in `out` if that is given, else in a new array of this order.
+
+        Before that, wait for the work of `stream`. `blocking` has no effect: the call always waits.
+        """
         if stream is not None:
             stream.synchronize()
         if out is None:
@@ -177,14 +191,17 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return out
 
     def set(self, arr: ArrayLike, stream: driver.Stream | None = None) -> None:
-        """Copy an array of the host into this one."""
+        """Copy an array of the host into this one, after the work of `stream`, and wait."""
+        if stream is not None:
+            stream.synchronize()
         self._write(np.asarray(arr, self.dtype))
 
     def copy(self, order: Order = "C") -> ndarray:
-        """Return a copy in device memory."""
+        """Return a copy in device memory, with elements in this order."""
         return _to_device(np.array(self._read_span(), order=order))
 
     def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
+        """Raise a TypeError, as CuPy does: NumPy calls this to convert the array."""
         raise TypeError(
             "CuPy does not convert an array of the device to NumPy by itself: write array.get() or cupy.asnumpy(array)"
         )
@@ -198,6 +215,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def __cuda_array_interface__(self) -> dict:
+        """The address, shape and dtype, by which a kernel takes the array; warn if it is not contiguous."""
         if not self._view.flags.c_contiguous:
             warnings.warn(
                 f"an array of shape {self.shape} with strides {self.strides} is passed by its address: a kernel that "
@@ -214,12 +232,18 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         }
 
     @property
-    def _filled(self) -> np.dtype:  # `Function` compares it with the parameter
+    def _filled(self) -> np.dtype:
+        """The dtype: `hostcuda.api.kernels.Function` compares it with the type of its parameter."""
         return self.dtype
 
     # -- NumPy's protocols, indices, numbers
 
     def __getattr__(self, name: str) -> Any:
+        """Return an attribute or method of NumPy's arrays for this array; AttributeError if it is not here.
+
+        A method returns a view on the same memory if NumPy's does (`_VIEWS`), else a result that was
+        computed on a copy.
+        """
         if name in ("shape", "dtype", "ndim", "size", "nbytes", "itemsize", "strides", "flags"):
             return getattr(self._view, name)
         if name in ("T", "real", "imag"):
@@ -244,7 +268,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def _make_view(self, name: str, args: Sequence, named: dict) -> ndarray:
         """Call a method of `_VIEWS`; return an array that shares the memory, or a copy where NumPy makes one."""
-        # a copy is thrown away: it has not waited for kernels
+        # If NumPy makes a copy of the memory here, kernels may not have finished: it is thrown away.
         view = getattr(self._view, name)(*args, **named)
         if not view.size or np.may_share_memory(view, self._view):
             return ndarray._of(view, self._memory)
@@ -334,7 +358,10 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def _call(function: Callable[..., Any], args: Sequence, named: dict) -> Any:
-    """Call a function of NumPy on copies; return its result in device memory, or in `out`."""
+    """Call a function of NumPy on copies of its arguments on the host; return the result in device memory.
+
+    If `named` has an array ``out``, the result is written there, and it is returned.
+    """
     named = dict(named)
     out = named.pop("out", None)
     result = function(*_to_host(tuple(args)), **_to_host(named))
@@ -414,7 +441,10 @@ def asnumpy(
     out: np.ndarray | None = None,
     blocking: bool = True,
 ) -> np.ndarray:
-    """Return a copy on the host."""
+    """Return the values of `a` on the host: a copy (see `ndarray.get`), or, if `a` is not on the device, an array.
+
+    In the second case `out` has no effect; `blocking` never has.
+    """
     return a.get(stream, order, out) if isinstance(a, ndarray) else np.asarray(a, order=order)
 
 
@@ -430,7 +460,10 @@ def empty_like(
     subok: bool | None = None,
     shape: ShapeLike | None = None,
 ) -> ndarray:
-    """Return an array that nothing has set, with the shape, dtype and order of another one where they are not given."""
+    """Return an array that nothing has set, with the shape, dtype and order of another one where they are not given.
+
+    `subok` has no effect.
+    """
     if shape is None:
         return _allocate(prototype.shape, dtype or prototype.dtype, _choose_order(prototype, order))
     return _allocate(shape, dtype or prototype.dtype, "F" if order == "F" else "C")
@@ -445,10 +478,10 @@ class _Pool:
     """The pool of device memory, which keeps nothing."""
 
     def free_all_blocks(self, stream: object = None) -> None:
-        """Do nothing."""
+        """Do nothing: memory is freed when its array is gone, and not kept here."""
 
     def used_bytes(self) -> int:
-        """Return 0."""
+        """Return 0: the pool keeps no memory."""
         return 0
 
     total_bytes = free_bytes = n_free_blocks = used_bytes

@@ -86,7 +86,10 @@ class HostFunction:
 
 
 def _read_type(function: str, declaration: str) -> tuple[str, type]:
-    """Return the kind and the ctypes type of the parameter that a declaration such as "const float *x" makes."""
+    """Return (kind of `Parameter`, type of ctypes) for a declaration such as "const float *x".
+
+    EngineError, which names the `function`, if it is neither a pointer nor a number.
+    """
     if "*" in declaration or "[" in declaration:
         return POINTER, ctypes.c_void_p
     words = [word for word in declaration.split() if word != "const"]

@@ -55,7 +55,7 @@ class Memory:
             native.library().hc_mem_of_device(variable.value)
 
     def cudaMallocAsync(self, result_address: int, size: int) -> None:
-        """Allocate as `cudaMalloc`."""
+        """Allocate as `cudaMalloc` does, and note the address in `pooled`, which `cudaFree` reads."""
         self.cudaMalloc(result_address, size)
         self.pooled.add(variable_at(result_address).value)
 
@@ -102,9 +102,10 @@ class Memory:
         native.mem_free(address)
 
     def cudaFreeAsync(self, address: int, stream: int) -> None:
-        """Free as `cudaFree`.
+        """Free as `cudaFree` does.
 
-        In check mode, racecheck sees a write on the stream: use by others is a race.
+        In check mode, the memory is filled on the stream before: a use by another stream is then a race,
+        which racecheck reports.
         """
         if checkmode.TOOLS and (span := native.mem_range(address & UNSIGNED)):
             native.memset(1, span[0], 0, span[1], self._find_stream(stream), False)
@@ -142,7 +143,7 @@ class Memory:
             native.map_host_memory(address, 0)  # 0: kernels may no longer use it
 
     def cudaHostRegister(self, address: int, size: int) -> None:
-        """Note that `size` bytes of the program's memory are page-locked, which it must be able to write."""
+        """Note that `size` bytes of the program's memory are page-locked; refuse memory that cannot be written."""
         if not size:
             raise Refused(INVALID_VALUE, "failed: 0 bytes were given")
         require_host_memory("failed: the memory", address, require_size(size), True)
@@ -178,7 +179,7 @@ class Memory:
     def cudaMemcpy(
         self, to: int, source: int, size: int, kind: int, to_capacity: int, source_capacity: int
     ) -> None:
-        """Copy as `_copy`, and wait for the end."""
+        """Copy as `_copy` does, in the default stream, and wait for the end."""
         self._copy(to, source, size, kind, 0, True, to_capacity, source_capacity)
 
     def cudaMemcpyAsync(
@@ -191,7 +192,7 @@ class Memory:
         to_capacity: int,
         source_capacity: int,
     ) -> None:
-        """Copy as `_copy`, which explains the capacities; between the device and memory that is not pinned, wait."""
+        """Queue a copy as `_copy` does, on a stream; between the device and memory that is not pinned, wait."""
         waits = kind in (_TO_DEVICE, _TO_HOST) and not (
             self._is_pinned(source) or self._is_pinned(to)
         )
@@ -208,9 +209,9 @@ class Memory:
         kind: int,
         stream: int,
     ) -> None:
-        """Copy `height` rows of `width` bytes, which are a pitch apart; also for cudaMemcpy2DAsync.
+        """Copy `height` rows of `width` bytes, each a pitch behind the one before, and wait.
 
-        Wait as `_copy`.
+        A copy on the device does not wait. cudaMemcpy2DAsync is this method, too.
         """
         if min(width, height, to_pitch, source_pitch) < 0:
             raise Refused(INVALID_VALUE, "failed: no rows have so many bytes")
@@ -233,9 +234,12 @@ class Memory:
         to_capacity: int = -1,
         source_capacity: int = -1,
     ) -> None:
-        """Copy `size` bytes between two addresses in the direction `kind` (cudaMemcpyKind), or raise `Refused`."""
-        # The capacities are the bytes that the compiler (__builtin_object_size) knows to be at an
-        # end; -1: none known.
+        """Copy `size` bytes between two addresses in the direction `kind` (cudaMemcpyKind), or raise `Refused`.
+
+        `wait`: for the end, unless the copy is on the device, as on a GPU. `to_capacity` and
+        `source_capacity` are the bytes that the compiler (__builtin_object_size) knows to be at the two
+        ends; -1: not known.
+        """
         if not size:
             return
         # a __device__ variable is memory of this process
@@ -261,7 +265,6 @@ class Memory:
             self._require_host_end("destination", to, size, True, to_capacity)
         # the runtime copies from host to host as "HtoD"
         name = ("HtoD", "HtoD", "DtoH", "DtoD")[kind]
-        # As on a GPU, a copy on the device never waits.
         native.memcpy(
             name, to, source, size, self._find_stream(stream), wait and kind != _ON_DEVICE
         )
@@ -269,7 +272,12 @@ class Memory:
     def _require_host_end(
         self, which: str, address: int, size: int, writes: bool, declared_capacity: int
     ) -> None:
-        """Refuse a copy whose `which` ("source", "destination"), in host memory, cannot be accessed or is too small."""
+        """Refuse a copy whose end in host memory cannot be accessed or written, or is too small to be written.
+
+        `which` is "source" or "destination"; `writes` says whether the copy writes there.
+        `declared_capacity` is the bytes that the compiler knows to be there, -1: not known. A source that
+        is too small is only warned of: reading does no damage.
+        """
         require_host_memory(f"failed: its {which}", address, size, writes)
         heap_bytes = native.library().hc_host_block(address)  # 0: the address is not malloc's
         capacity = heap_bytes or max(declared_capacity, 0)
@@ -279,7 +287,6 @@ class Memory:
         sentence = f"its {which} has {capacity} bytes{origin}, and {size} were asked for"
         if writes:
             raise Refused(INVALID_VALUE, f"failed: {sentence}")
-        # reading does no damage
         self._report("warning", f"cudaMemcpy: {sentence}: what follows it is copied, too")
 
     def _find_variable(self, address: int) -> tuple[int, int] | None:
@@ -294,7 +301,10 @@ class Memory:
         )
 
     def _require_device_memory(self, which: str, address: int, size: int) -> None:
-        """Refuse a copy whose `which` ("source", "destination") is not `size` bytes of device or pinned memory."""
+        """Refuse a copy if there are not `size` bytes of device or pinned memory at an address.
+
+        `which` is the end of the copy, for the message: "source" or "destination".
+        """
         span = native.mem_range(address) or self._find_variable(address)  # (base, bytes)
         if not span:
             if self._is_pinned(address):
@@ -323,7 +333,11 @@ class Memory:
     def cublas_matrix(
         self, address: int, letter: int, rows: int, columns: int, leading: int, size: int
     ) -> None:
-        """Refuse a matrix of a cuBLAS product that leaves its memory; `size`: bytes of a number."""
+        """Refuse a matrix of a cuBLAS product that is larger than its memory.
+
+        `letter` is the code of its name, as ord("A"); `leading` the numbers from a column to the next one;
+        `size` the bytes of a number.
+        """
         span = native.mem_range(address & UNSIGNED)  # (base, bytes)
         needed, left = ((columns - 1) * leading + rows) * size, sum(span) - address if span else 0
         if span and needed > left:

@@ -25,7 +25,6 @@ from typing import NoReturn
 from hostcuda import errors
 from hostcuda.api import compiler, device
 from hostcuda.api.kernels import Function
-from hostcuda.api.streams import Event, Stream
 from hostcuda.build.options import SOURCE
 from hostcuda.check import mode as checkmode
 from hostcuda.check import records
@@ -36,7 +35,6 @@ from hostcuda.programs.calls import (
     ILLEGAL_ADDRESS,
     INVALID_DEVICE,
     INVALID_FUNCTION,
-    INVALID_HANDLE,
     INVALID_VALUE,
     LAUNCH_FAILURE,
     MISALIGNED,
@@ -47,10 +45,12 @@ from hostcuda.programs.calls import (
     Refused,
     require_host_memory,
     require_size,
+    reword_for_cuda,
     variable_at,
     write_bytes,
 )
 from hostcuda.programs.memory import Memory
+from hostcuda.programs.streams import Streams
 from hostcuda.runtime import native
 
 # a part of a fault's message -> CUDA's number for it; the first one that fits counts
@@ -85,35 +85,20 @@ _ATTRIBUTES = {
     120: 1,
 }
 _LARGE_CLUSTERS = 14  # cudaFuncAttributeNonPortableClusterSizeAllowed
-_IN_CUDA = {  # remedies in messages of `hostcuda.api` -> those of a program in CUDA C++
-    "function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)": (
-        "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)"
-    ),
-    "or free() what": "or cudaFree what",
-    "event_flags.DISABLE_TIMING": "cudaEventDisableTiming",
-}
-# "cuMemAlloc failed: ", and "kernel " before a fault
-_DRIVER_CALL = re.compile(r"\bcu[A-Z]\w* failed: (kernel )?")
 _libc = ctypes.CDLL(None)
-
-
-def _reword_for_cuda(sentence: str, call: str) -> str:
-    """Reword a message of PyCUDA's API for CUDA C++: its remedies, and `call` instead of the driver's function."""
-    for remedy, remedy_in_cuda in _IN_CUDA.items():
-        sentence = sentence.replace(remedy, remedy_in_cuda)
-    return _DRIVER_CALL.sub(lambda match: match[1] or f"{call} failed: ", sentence)
 
 
 def _make_constant_getter(value: int) -> Callable[[_Runtime, int], None]:
     """Make a method of `_Runtime` that writes a constant to the program's int variable at an address."""
 
     def write_constant(self, result_address: int) -> None:
+        """Write the constant."""
         variable_at(result_address, ctypes.c_int).value = value
 
     return write_constant
 
 
-class _Runtime(Memory):
+class _Runtime(Memory, Streams):
     """CUDA's runtime API for one program.
 
     Methods have the API's names; their arguments are 64-bit signed integers.
@@ -125,7 +110,8 @@ class _Runtime(Memory):
     """
 
     def __init__(self, module: compiler.Module):
-        super().__init__()
+        Memory.__init__(self)
+        Streams.__init__(self)
         self.module = module
         self.functions = {}  # address of a kernel's host function -> `Function`
         for kernel in module.kernels():
@@ -137,7 +123,6 @@ class _Runtime(Memory):
         # the sentences of refused calls: since the program last asked for an error, and before that by
         # their numbers, and the numbers of whose texts it has asked for
         self.refused, self.asked, self.reported = [], [], set()
-        self.streams, self.events = {}, {}  # handle -> `Stream`, `Event`
         self.callbacks: tuple = ()
         # (function, parameter's index, pointer) that `_warn_of_host_pointers` has looked at
         self.checked = set()
@@ -146,9 +131,9 @@ class _Runtime(Memory):
         self.next = {}  # attributes of the next launch of each thread of the host (next_launch)
 
     def call(self, name: bytes, arguments: Sequence[int]) -> int:
-        """Call a function of the API for the program; `arguments` is a ctypes pointer.
+        """Call a function of the API by its `name`, and return its error number; the program calls this.
 
-        Return its error number.
+        `arguments` is a ctypes pointer to 64-bit integers.
         """
         method = name.decode()
         # frequent, and they touch no memory
@@ -203,7 +188,7 @@ class _Runtime(Memory):
         self.last = number
         if number == NOT_READY:  # a query's answer, not a failure
             return number
-        reason = _reword_for_cuda(reason, "the launch" if name == "launch" else name)
+        reason = reword_for_cuda(reason, "the launch" if name == "launch" else name)
         event_kind = "failed" if self.sticky or number == OUT_OF_MEMORY else "refused"
         reason = self._report(event_kind if name not in _QUERIES else "", reason)
         if name not in _QUERIES:
@@ -369,6 +354,7 @@ class _Runtime(Memory):
         return self.functions[function]
 
     def cudaFuncSetAttribute(self, function: int, attribute: int, value: int) -> None:
+        """Set an attribute, a number of cudaFuncAttribute, of the kernel whose host function is `function`."""
         kernel = self._find_kernel(function)
         if attribute == _LARGE_CLUSTERS:  # they run in any case
             self.large_clusters[function] = bool(value)
@@ -378,6 +364,10 @@ class _Runtime(Memory):
     def cudaOccupancyMaxPotentialClusterSize(
         self, result_address: int, function: int, threads: int, shared: int
     ) -> None:
+        """Write the largest number of blocks in a cluster of the kernel `function`; 0 if no block fits.
+
+        A block has `threads` threads and `shared` bytes of dynamic shared memory.
+        """
         fits = self._find_kernel(function).count_resident_blocks(threads, require_size(shared))
         most = 16 if self.large_clusters.get(function) else 8
         variable_at(result_address, ctypes.c_int).value = most if fits else 0
@@ -385,6 +375,10 @@ class _Runtime(Memory):
     def cudaOccupancyMaxActiveBlocksPerMultiprocessor(
         self, result_address: int, function: int, threads: int, shared: int
     ) -> None:
+        """Write how many blocks of the kernel `function` a multiprocessor holds at once.
+
+        A block has `threads` threads and `shared` bytes of dynamic shared memory.
+        """
         kernel = self._find_kernel(function)
         variable_at(result_address, ctypes.c_int).value = kernel.count_resident_blocks(
             threads, require_size(shared)
@@ -443,11 +437,13 @@ class _Runtime(Memory):
     )
 
     def cudaSetDevice(self, number: int) -> None:
+        """Refuse any device but the only one, 0."""
         if number:
             raise Refused(INVALID_DEVICE, f"failed: the CPU engine has device 0 only, not {number}")
 
     def device_name(self, result_address: int, size: int) -> None:
-        # the program has zeroed the struct
+        """Write the device's name into a buffer of `size` bytes: cudaGetDeviceProperties calls this."""
+        # no 0 at the end: the program has zeroed the struct
         write_bytes(result_address, device.Device(0).name().encode()[: size - 1])
 
     def cudaDeviceGetAttribute(self, result_address: int, attribute: int, number: int) -> None:
@@ -457,24 +453,28 @@ class _Runtime(Memory):
         variable_at(result_address, ctypes.c_int).value = attributes.get(attribute, 0)
 
     def cudaDeviceGetLimit(self, result_address: int, limit: int) -> None:
+        """Write the bytes of a limit, a number of cudaLimit."""
         variable_at(result_address, ctypes.c_size_t).value = device.Context.get_limit(limit)
 
     def cudaDeviceSetLimit(self, limit: int, value: int) -> None:
+        """Set a limit, a number of cudaLimit, to a number of bytes."""
         device.Context.set_limit(limit, require_size(value))
 
     def cudaDeviceGetPCIBusId(self, result_address: int, size: int, number: int) -> None:
         """Write the bus of device `number` as a C string into a buffer of `size` bytes."""
-        self.cudaSetDevice(number)  # as above
+        self.cudaSetDevice(number)  # only because it refuses any number but 0
         write_bytes(
             result_address, device.Device(0).pci_bus_id().encode()[: max(size - 1, 0)] + b"\0"
         )
 
     def cudaDeviceSynchronize(self) -> None:
+        """Wait for all work of the device."""
         native.synchronize()
 
     cudaThreadSynchronize = cudaDeviceReset = cudaThreadExit = cudaDeviceSynchronize
 
     def cudaMemGetInfo(self, free: int, total: int) -> None:
+        """Write the bytes of free and of all device memory to the variables at two addresses."""
         variable_at(free, ctypes.c_size_t).value, variable_at(total, ctypes.c_size_t).value = (
             native.mem_info()
         )
@@ -482,78 +482,6 @@ class _Runtime(Memory):
     cudaDriverGetVersion = cudaRuntimeGetVersion = _make_constant_getter(
         device.get_driver_version()
     )
-
-    # -- streams and events
-
-    def _find_stream(self, stream: int) -> int | None:
-        """Return the runtime's handle of a cudaStream_t, None for the default stream, or raise `Refused`."""
-        if stream in (0, 1, 2):  # the null stream, cudaStreamLegacy, cudaStreamPerThread
-            return None
-        if stream not in self.streams:
-            raise Refused(
-                INVALID_HANDLE,
-                f"{stream:#x} is no stream: create it, and destroy it after its last use",
-            )
-        return stream
-
-    def cudaStreamCreate(self, result_address: int, flags: int) -> None:
-        # `variable_at` first: it may refuse
-        variable, stream = (variable_at(result_address), Stream(flags))
-        variable.value = stream.handle
-        self.streams[stream.handle] = stream
-
-    def cudaStreamDestroy(self, stream: int) -> None:
-        self.streams.pop(self._find_stream(stream), None)
-
-    def cudaStreamSynchronize(self, stream: int) -> None:
-        native.stream_synchronize(self._find_stream(stream))
-
-    def cudaStreamQuery(self, stream: int) -> None:
-        if not native.stream_query(self._find_stream(stream)):
-            raise Refused(NOT_READY, "")
-
-    def cudaStreamWaitEvent(self, stream: int, event: int) -> None:
-        native.stream_wait_event(self._find_stream(stream), self._find_event(event).handle)
-
-    def _find_event(self, event: int) -> Event:
-        """Return the event of a cudaEvent_t, or raise `Refused`."""
-        if event not in self.events:
-            raise Refused(
-                INVALID_HANDLE,
-                f"{event:#x} is no event: create it, and destroy it after its last use",
-            )
-        return self.events[event]
-
-    def cudaEventCreate(self, result_address: int, flags: int) -> None:
-        variable, event = variable_at(result_address), Event(flags)
-        variable.value = event.handle
-        self.events[event.handle] = event
-
-    def cudaEventDestroy(self, event: int) -> None:
-        del self.events[self._find_event(event).handle]
-
-    def cudaEventRecord(self, event: int, stream: int) -> None:
-        native.event_record(self._find_event(event).handle, self._find_stream(stream))
-
-    def cudaEventSynchronize(self, event: int) -> None:
-        self._find_event(event).synchronize()
-
-    def cudaEventQuery(self, event: int) -> None:
-        if not self._find_event(event).query():
-            raise Refused(NOT_READY, "")
-
-    def cudaEventElapsedTime(self, result_address: int, start: int, end: int) -> None:
-        try:
-            milliseconds = self._find_event(end).time_since(self._find_event(start))
-        except errors.LogicError as error:  # an event was made without a time, or never recorded
-            raise Refused(INVALID_HANDLE, error) from None
-        except errors.RuntimeError as error:
-            self._report(
-                "",
-                f"{_reword_for_cuda(str(error), 'cudaEventElapsedTime')}: wait with cudaEventSynchronize",
-            )
-            raise Refused(NOT_READY, "") from None
-        variable_at(result_address, ctypes.c_float).value = milliseconds
 
 
 def _say(sentence: str) -> None:
@@ -574,6 +502,7 @@ class _Output:
         _libc.fwrite(data, ctypes.c_size_t(1), ctypes.c_size_t(len(data)), self._file)
 
     def flush(self) -> None:
+        """Write what C's stdout has buffered."""
         _libc.fflush(self._file)
 
 
@@ -588,7 +517,7 @@ def _leave(status: int, unread: str = "") -> NoReturn:
     try:
         native.synchronize()
     except errors.Error as error:
-        unread = unread or _reword_for_cuda(str(error), "the last work")
+        unread = unread or reword_for_cuda(str(error), "the last work")
         records.record_event("failed", unread)
     native._finish()
     if unread and not status:
@@ -601,7 +530,10 @@ def _leave(status: int, unread: str = "") -> NoReturn:
 
 
 def _compile_file(path: Path, options: list[str]) -> compiler.Module:
-    """Compile the program in a file of CUDA C++ with nvcc's options, and load it; `EngineError`: a file is missing."""
+    """Compile the program in a file of CUDA C++ with nvcc's options, and load it.
+
+    EngineError if a file is missing, CompileError if the program does not compile.
+    """
     try:
         source = path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
@@ -619,8 +551,11 @@ def _compile_file(path: Path, options: list[str]) -> compiler.Module:
 
 
 def connect(module: compiler.Module) -> _Runtime:
-    """Let a compiled program call the engine, and return what it calls, to be kept as long as the program can run."""
-    # the program calls its `call` for the API, and `fault` for faults of its host code
+    """Let a compiled program call the engine's CUDA runtime API, and return that: an object of `_Runtime`.
+
+    Keep it as long as the program can run: C++ has the addresses of its functions.
+    """
+    # the program calls `runtime.call` for the API, and `fault` for faults of its host code
     runtime = _Runtime(module)
     callback = ctypes.CFUNCTYPE(
         ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong)
@@ -644,12 +579,12 @@ def find_entry(module: compiler.Module) -> int:
 
 def main(arguments: list[str]) -> NoReturn:
     """Compile and run a program, and end the process with its status; `arguments` as the module's docstring says."""
-    given = {}
+    own = {}  # the engine's own arguments: "--options" -> their text, "--seconds" -> a number
     while arguments[0].startswith(("--options=", "--seconds=")):
         name, _, value = arguments.pop(0).partition("=")
-        given[name] = value
-    options = shlex.split(given.get("--options", ""))
-    # the line of Python is the engine's own
+        own[name] = value
+    options = shlex.split(own.get("--options", ""))
+    # without the file and line, which are the engine's own
     warnings.showwarning = lambda message, *_: _say(f"warning: {message}")
     try:
         module = _compile_file(Path(arguments[0]), options)
@@ -668,8 +603,8 @@ def main(arguments: list[str]) -> NoReturn:
     sys.stdout = _Output()
     if not checkmode.TOOLS:  # in check mode, records are written before Ctrl-C ends the process
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if "--seconds" in given:
-        records.interrupt_after(float(given["--seconds"]))
+    if "--seconds" in own:
+        records.interrupt_after(float(own["--seconds"]))
     # the program's main; a call of exit() goes to `_Runtime.exit`
     runtime.exit(start(len(words), argv))
 

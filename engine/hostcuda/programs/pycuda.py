@@ -37,6 +37,7 @@ _NEEDS = ("pytools>=2024.1", "mako>=1.3")  # packages that PyCUDA's Python modul
 
 
 def _find_cache() -> Path:
+    """Return the folder for what `fetch` fetches; it need not exist."""
     return paths.cache_dir() / f"pycuda-{VERSION}"
 
 
@@ -119,7 +120,7 @@ class _Pool:
 
     @staticmethod
     def allocate(size: int) -> driver.DeviceAllocation:
-        """Allocate device memory."""
+        """Allocate `size` bytes of device memory, at least one."""
         return driver.mem_alloc(int(size))
 
     def free_held(self) -> None:
@@ -130,9 +131,11 @@ class _Pool:
 
 
 class _PageLockedPool(_Pool):
+    """A pool of page-locked host arrays, which gives each back at once."""
+
     @staticmethod
     def allocate(shape: int | tuple[int, ...], dtype: DTypeLike, order: Order = "C") -> np.ndarray:
-        """Allocate a page-locked array."""
+        """Return a new page-locked array, which nothing has set."""
         return driver.pagelocked_empty(shape, dtype, order)
 
 
@@ -160,8 +163,9 @@ class _SourceModule(compiler.SourceModule):
         include_dirs: Iterable[str | Path] | None = None,
         cuda_libdir: str | None = None,
     ):
-        # add barriers to PyCUDA's reduction
-        folder, source = (_find_source(), _IN_STEP.sub(_SYNCHRONIZED, str(source)))
+        """Compile and load a source; `cuda_libdir` has no effect, and for the others see the class."""
+        source = _IN_STEP.sub(_SYNCHRONIZED, str(source))  # with barriers in PyCUDA's reduction
+        folder = _find_source()
         # PyCUDA's own headers
         include_dirs = [*(include_dirs or ()), *([folder / "cuda"] if folder else ())]
         super().__init__(
@@ -184,7 +188,7 @@ class _DynamicModule:
         log_verbose: bool = False,
         **arguments: Any,
     ):
-        # the arguments are for `_SourceModule`
+        """Begin without a source; `arguments` are for `_SourceModule`, and the others have no effect."""
         self._arguments, self._sources, self._options = (arguments, [], [])
 
     def add_source(

@@ -30,7 +30,11 @@ def compile_module(source: str, options: Iterable[str] = (), names: Sequence[str
 
 
 def find_function(module: Module, name: str, names: Sequence[str] = ()) -> Function:
-    """Return the kernel of a name: ``extern "C"``, or one of `names`, which are found as they are written."""
+    """Return the kernel `name` of a module; LogicError, which lists the kernels, if there is none.
+
+    It is found by its name if it is ``extern "C"`` or one of `names`, which `compile_module` was given,
+    else by its symbol. Spaces in one of `names` do not count.
+    """
     symbols = {_SPACES.sub("", kernel.name): kernel.symbol for kernel in module.kernels()}
     return module.get_function(symbols.get(_SPACES.sub("", name), name) if name in names else name)
 
@@ -44,7 +48,11 @@ def launch(
     stream: driver.Stream | None,
     cooperative: bool = False,
 ) -> None:
-    """Launch a kernel; a Python number is passed with 8 bytes, as CuPy and cuda.core do."""
+    """Queue a kernel on a stream; a Python number is passed with 8 bytes, as CuPy and cuda.core do.
+
+    `shared` is the dynamic shared memory per block in bytes. If `cooperative`, blocks may wait for each
+    other. For the errors see `hostcuda.api.kernels.Function.__call__`.
+    """
     if len(arguments) == len(function._parameters):  # else the call below raises an error
         pairs = zip(function._parameters, arguments, strict=True)
         arguments = [_convert(function._name, *pair) for pair in pairs]
@@ -65,7 +73,10 @@ def _as_sizes(sizes: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def _convert(name: str, parameter: Parameter, argument: Any) -> Any:
-    """Return an argument as `Function` takes it; refuse a Python number that the kernel would read as another one."""
+    """Return an argument as `Function` takes it, a number as NumPy's scalar of the parameter's size.
+
+    TypeError if the kernel, which `name` names in the message, would read another number.
+    """
     if isinstance(argument, (bool, np.bool_)):
         argument = int(argument)
     if isinstance(argument, (int, np.integer)) and parameter.kind in ("i", "u", POINTER):
