@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from hostcuda.agent import as_text, check, child, look, report, run
+from hostcuda.agent.advice import say_next
 from hostcuda.agent.patterns import describe_errors
 from hostcuda.agent.repair import make_unequal_case
-from hostcuda.agent.report import MOST_JSON, MOST_TEXT, _say_next
+from hostcuda.agent.report import MOST_JSON, MOST_TEXT
 from hostcuda.agent.run import build_job, run_job
 from hostcuda.errors import EngineError
 from hostcuda.sandbox import why_not
@@ -905,7 +906,7 @@ def test_patterns_lead_to_the_index(got, want, shape, words):
 )
 def test_what_comes_next_does_not_accuse_the_line_that_shows_a_fault(verdict, findings, sentence):
     results = [{"array": "y", "pattern": "every element"}]
-    assert _say_next({"verdict": verdict, "findings": findings, "results": results}, "") == sentence
+    assert say_next({"verdict": verdict, "findings": findings, "results": results}, "") == sentence
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,11 @@ _MOST = 1 << 16  # bytes of an answer
 
 
 def _answer(tool: str, arguments: dict) -> dict:
-    """Return the answer of a tool, with its text; or a dict with an "error", a sentence."""
+    """Return {"answer": a dict, "text": the same as text} for a call of a tool, or {"error": a sentence}.
+
+    `tool` is a function's name in `hostcuda.agent.server`, and `arguments` are those of
+    `hostcuda.agent.check` or `look`.
+    """
     try:  # to import the report fails, too, if HOSTCUDA_CHECK names no tool
         if tool == "capabilities":
             answer = agent.capabilities()
@@ -45,7 +49,7 @@ def _answer(tool: str, arguments: dict) -> dict:
 
 
 def _leave(*_: object) -> None:
-    """End this process by an exception, so that its folders are removed, which no other signal interrupts."""
+    """End this process by an exception, which removes its folders; a second SIGTERM is ignored meanwhile."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(1)
 

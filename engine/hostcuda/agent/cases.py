@@ -16,7 +16,9 @@ _PLANE = re.compile(r"__shared__ array (\w+) of (\d+) x (\d+) ")
 def describe_case_fault(run: Run, job: Mapping) -> str:
     """Return a sentence if the first finding of a run may be the fault of a case of `job`, else "".
 
-    A case that is right, and in which what is at fault is as it should be, makes it certain.
+    Examined are a size that is larger than its array, and a block that is smaller than a shared array.
+    The sentence says that the case is at fault for certain if another case, without this fault, is
+    right.
     """
     first = run.findings.rows[0] if run.findings.rows else None
     names = [answer["launching"] for answer in run.select("launching")]
@@ -35,7 +37,11 @@ def describe_case_fault(run: Run, job: Mapping) -> str:
 def _compare_sizes(
     finding: Mapping, case: Mapping, name: str, right: Mapping[str, Mapping], code: str
 ) -> str:
-    """Return a sentence if a kernel compares with an argument of its case that is larger than the array it leaves."""
+    """Return a sentence if the kernel compares with an argument larger than the array beyond whose end it accesses.
+
+    `finding` is that access, `case` and `name` its case, `right` maps the names of cases with right
+    results to them, and `code` is the source without comments. "" if no argument is too large.
+    """
     buffer = finding["buffer"] if isinstance(finding["buffer"], dict) else {}
     array = buffer.get("name", "")
     if not (length := _count_elements(case, array)):
@@ -70,7 +76,11 @@ def _count_elements(case: Mapping, name: str) -> int:
 def _compare_block(
     array: str, sides: tuple[int, int], case: Mapping, name: str, right: Mapping[str, Mapping]
 ) -> str:
-    """Return a sentence if the block of a case has fewer threads in x or y than a shared array has columns or rows."""
+    """Return a sentence if the block of a case has fewer threads in x or y than a shared array has columns or rows.
+
+    `sides` is the array's (columns, rows), and `right` maps the names of cases with right results to
+    them. "" if the block is large enough, or of one dimension.
+    """
     columns, rows = sides
     x, y = (*case.get("block", sides), 1, 1)[:2]
     if x > columns or y > rows or x * y >= rows * columns or y == 1:
@@ -88,7 +98,10 @@ def _compare_block(
 
 
 def _blame(name: str, fitting: list[str], otherwise: str = "") -> str:
-    """Return that a case is at fault: for certain if there are `fitting` cases, which are right."""
+    """Return a clause that blames the case `name`: for certain if cases that fit, named in `fitting`, are right.
+
+    Without such cases it is "the case is at fault", and "or" with the other cause, `otherwise`, if given.
+    """
     if not fitting:
         return "the case is at fault" + f", or {otherwise}" * bool(otherwise)
     return f"{', '.join(fitting)}, where it fits, is right, so {name} is at fault"

@@ -69,7 +69,7 @@ def main(folder: Path) -> None:
     job = json.loads((folder / "job.json").read_text())
 
     def append_answer(**facts) -> None:
-        """Append one line of JSON; NumPy's numbers become Python's by `item()`, other objects text."""
+        """Append one line of JSON with these facts; NumPy's numbers become Python's, other objects text."""
         with open(folder / "answers", "a", encoding="utf-8") as file:
             file.write(
                 json.dumps(
@@ -135,7 +135,10 @@ def _check_cases(
 
 
 def _find_function(module, kernel: str | HostFunction):
-    """Return the function of a case: a host function, the kernel of this name, or the only one for ""."""
+    """Return the function of a case: `kernel` itself if it is a host function, else the kernel of this name.
+
+    "" is the only kernel of the module. LogicError, which lists the kernels, if there is none or several.
+    """
     if isinstance(kernel, HostFunction):
         return kernel
     kernels = {candidate.name: candidate.symbol for candidate in module.kernels()}
@@ -160,7 +163,7 @@ def _find_dtype(declaration: str) -> np.dtype:
 
 
 def _make_example(module, kernel: str | HostFunction) -> dict:
-    """Return a case that the user may begin with: vectors of 1,000 elements, and numbers of 1,000."""
+    """Return a case that the user may begin with, as a dict: each array has 1,000 elements, each number is 1000."""
     function = _find_function(module, kernel)
     arguments = {
         _get_name(parameter): {"shape": [1000], "dtype": str(_find_dtype(parameter.declaration))}
@@ -343,13 +346,16 @@ class _Case:
         cuda.Context.synchronize()
 
     def _read(self, name: str) -> np.ndarray:
-        """Return a copy of an array on the device."""
+        """Return a copy of the array `name` on the device, in the shape and dtype of the host's array."""
         raw = np.empty_like(self.arrays[name])
         ctypes.memmove(raw.ctypes.data, int(self.pointers[name]), raw.nbytes)
         return raw
 
     def is_unchanged(self, name: str) -> bool:
-        """Return whether an array on the device is what it was before the launch, so that it needs no judgement."""
+        """Return whether an array on the device has the values that the case set before the launch.
+
+        False for an array without values ("unset"), and before the first launch.
+        """
         return (
             name not in self.unset
             and name in self.pointers
@@ -417,8 +423,11 @@ class _Case:
         return ~np.frombuffer(sizes, "u1").reshape(array.size, -1).any(1)
 
     def _count_few_threads(self, elements: int, unwritten: int) -> int:
-        """Return the threads of the launch if there is one for each element that was written; 0 if not, or for all."""
-        if isinstance(self.function, HostFunction):  # it chooses its launches
+        """Return the launch's number of threads if each wrote one element and others are left: it is too small.
+
+        Else 0, also for a host function, which chooses its launches.
+        """
+        if isinstance(self.function, HostFunction):
             return 0
         threads = math.prod(self.grid) * math.prod(self.block)
         return threads if elements > threads and elements - threads == unwritten else 0

@@ -70,7 +70,11 @@ def _describe_places(wrong: np.ndarray, shape: tuple[int, ...], block: int) -> s
 
 
 def _describe_edge(right: np.ndarray) -> str:
-    """Return the rows and columns to which right elements are confined, if all there are right: the edge is wrong."""
+    """Return "the edge: all but rows 1 to 8 in columns 1 to 8" if exactly such a rectangle of a plane is right.
+
+    `right` is a mask of two dimensions. "" if less than half is right, or the right elements form no
+    rectangle.
+    """
     rows, columns = (np.flatnonzero(right.any(axis)) for axis in (1, 0))
     if right.mean() < 0.5 or len(rows) * len(columns) != right.sum():
         return ""

@@ -36,19 +36,19 @@ class Case(Protocol):
 
 
 def run(text: str, cases: Sequence[Case]) -> list[dict[str, np.ndarray]]:
-    """Return for each case the arrays that the Python source `text` expects, by the parameters' names.
+    """Return for each case the arrays that the reference `text`, a Python source, expects, by the parameters' names.
 
-    Without a source there are none. EngineError if the source fails, or returns what is no array of
-    a case.
+    For an empty text each dict is empty. EngineError if the source fails, or returns something other
+    than arrays of the case.
     """
     if not text:
         return [{} for _ in cases]
     reader, writer = os.pipe()
     sys.stdout.flush()
     _control(_PR_SET_DUMPABLE, 0)  # no process of this user writes to this one's memory
-    if not (child := os.fork()):
+    if not (child := os.fork()):  # in the copy of this process
         os.close(reader)
-        _answer(text, cases, writer)
+        _answer(text, cases, writer)  # does not return
     os.close(writer)
     with open(reader, "rb") as answers:
         expected = [_receive(case, answers) for case in cases]
@@ -58,7 +58,7 @@ def run(text: str, cases: Sequence[Case]) -> list[dict[str, np.ndarray]]:
 
 
 def _control(what: int, value: int) -> None:
-    """Call prctl."""
+    """Set an attribute of this process: `what` is one of Linux's numbers PR_SET_…, see prctl(2)."""
     ctypes.CDLL(None).prctl(what, value, 0, 0, 0)
 
 
@@ -83,7 +83,7 @@ def _answer(text: str, cases: Sequence[Case], to: int) -> None:
 
 
 def _read(text: str) -> Callable:
-    """Run the Python source of a reference; return its function `reference`."""
+    """Run the Python source of a reference; return its function `reference`. EngineError if it fails or has none."""
     scope: dict[str, Any] = {"np": np, "numpy": np}
     try:
         exec(compile(text, "reference.py", "exec"), scope)
@@ -100,7 +100,7 @@ def _call(reference: Callable, case: Case) -> Iterator[tuple[str, np.ndarray]]:
     """Call the reference with copies of a case's arguments; yield the parameters' names with the expected arrays.
 
     A reference returns a dict, or the one array that is written, or None after it has changed its
-    copies.
+    copies. EngineError if it fails or returns anything else.
     """
     values = {
         name: case.arrays[name].copy() if name in case.arrays else spec
@@ -138,7 +138,10 @@ def _require_real(name: str, dtype: np.dtype, case: Case) -> None:
 
 
 def _receive(case: Case, answers: BinaryIO) -> dict[str, np.ndarray]:
-    """Return the arrays of a case, by their names, from what `_answer` has written; EngineError if they are none."""
+    """Return the arrays of a case, by their names, from what `_answer` has written.
+
+    EngineError with the message of `_answer`, or if the bytes are damaged or no arrays of the case.
+    """
     arrays = {}
     try:
         while facts := json.loads(answers.readline(_LONGEST)):

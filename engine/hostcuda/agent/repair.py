@@ -38,15 +38,17 @@ class Repair:
 
 
 def search(failed: Run, job: Mapping, run_source: Callable) -> Repair | None:
-    """Search for a repair of the source of `failed`, a `report.Run`, on the cases of `job`; return it, or None.
+    """Search for a repair of the source of `failed` on the cases of `job`; return it, or None.
 
     `run_source(source, cases)` returns the `Run` of a source on cases, or None when no time is
     left. An edit that removes the first finding is kept, and the next one is searched on top of it.
     A repair whose results cannot be judged is returned only if no other is found.
     """
-    run, kinds, tried = failed, [], {failed.source}
+    run = failed  # with the edits that were kept
+    kinds: list[str] = []  # of the edits that were kept
+    tried = {failed.source}
     unequal = make_unequal_case(job["cases"][0])
-    unjudged = None
+    unjudged = None  # the first repair whose results are in doubt
     for _ in range(_MOST_STEPS):
         for kind, repaired in _generate_repairs(run, job):
             if repaired in tried:
@@ -87,7 +89,10 @@ def search(failed: Run, job: Mapping, run_source: Callable) -> Repair | None:
 
 
 def _judge(run, job: Mapping, cases: Sequence[Mapping]) -> str | None:
-    """Return "" if a run on cases is right, why it cannot be judged if the tools find nothing, else None."""
+    """Return "" if a run on cases is right, the reason if it cannot be judged, or None if it is wrong.
+
+    It cannot be judged if the tools find nothing, and no reference says what is right.
+    """
     verdict, reason = run.decide_verdict({**job, "cases": cases})
     if verdict == "pass":
         return ""
@@ -101,7 +106,7 @@ def _judge(run, job: Mapping, cases: Sequence[Mapping]) -> str | None:
 
 
 def _blames(run, kinds: Sequence[str]) -> bool:
-    """Return whether what a run on unequal sizes shows can be the fault of edits of these kinds.
+    """Return whether a run on unequal sizes that fails may fail because of edits of these kinds.
 
     A guard decides for which sizes a kernel is right. Of the others, a barrier can be one that some
     threads of a block do not reach.
@@ -143,7 +148,11 @@ def make_unequal_case(case: Mapping) -> dict | None:
     ]
 
     def resize(length: int, taken: set[str]) -> int | None:
-        """Return the length that follows from the smaller sizes, the sizes already `taken` by the array last."""
+        """Return the dimension for the smaller sizes that was `length` for the original ones; None if it is unknown.
+
+        Sizes that another dimension of the array has used (`taken`) are tried last; the new ones are
+        added to `taken`.
+        """
         ordered = sorted(factors, key=lambda factor: (len(taken & {*factor[0]}), len(factor[0])))
         for count in range(1, 5):
             for chosen in itertools.islice(itertools.combinations(ordered, count), _MOST_PRODUCTS):
@@ -168,7 +177,10 @@ def make_unequal_case(case: Mapping) -> dict | None:
 
 
 def _is_better(new_run, run) -> bool:
-    """Return whether `new_run`, of an edited source, ended without the first finding of `run`, and with no new ones."""
+    """Return whether the edit of `new_run` is worth a second one: `run`'s first finding is gone, others are left.
+
+    It also has to compile and end, and must not have findings of a new kind, or more of them.
+    """
     # A finding is known by its kind and its line's text, because the edit moves line numbers.
     before, now = (
         [
@@ -192,7 +204,10 @@ def _is_better(new_run, run) -> bool:
 
 
 def _generate_repairs(run, job: Mapping) -> Iterator[tuple[str, str]]:
-    """Yield (kind, repaired source) for the first finding of a `report.Run` that has any, the likeliest first."""
+    """Yield (kind, repaired source) for the first finding of a run for which there are edits, the likeliest first.
+
+    A kind is "barrier", "guard", "initial value" and so on, as the report names it.
+    """
     source = _Source(run.source)
     for finding in run.findings.rows:
         other = finding["other"]["line"] if isinstance(finding["other"], dict) else 0
@@ -217,22 +232,25 @@ def _generate_repairs(run, job: Mapping) -> Iterator[tuple[str, str]]:
 
 
 class _Source:
-    """A source with its lines, blocks and statements."""
+    """A source with its lines, blocks and statements. A position is an index of `text`, and of `code`.
+
+    `code` has spaces instead of comments, strings and directives. `starts` has the position of each
+    line, from line 1 at index 0, and at last that behind the text.
+    """
 
     def __init__(self, text: str):
         self.text, self.scan = text, Scan(text)
         self.code = self.scan.code
-        # of the lines
         self.starts = [0, *(match.end() for match in re.finditer("\n", text)), len(text) + 1]
 
     def line(self, number: int) -> tuple[int, int]:
-        """Return the (start, end) positions of the code in a line, which has a `number` from 1."""
+        """Return the (start, end) of the code in the line `number`, from 1, without blanks around it; end excluded."""
         start, end = self.starts[number - 1], self.starts[number] - 1
         body = self.code[start:end]
         return start + len(body) - len(body.lstrip()), start + len(body.rstrip())
 
     def indent(self, at: int) -> str:
-        """Return a newline and the indentation of the line with the position `at`: the start of another line."""
+        """Return a newline and the indentation of the line at a position, to begin another line like it."""
         return "\n" + re.compile(r"[ \t]*").match(self.text, self.text.rfind("\n", 0, at) + 1)[0]
 
     def blocks(self, at: int) -> list[tuple[int, int]]:
@@ -258,7 +276,10 @@ class _Source:
 def _synchronize_accesses(
     source: _Source, finding: dict, array: str
 ) -> Iterator[tuple[str, Edits]]:
-    """Yield (kind, edits) for a race on `array`: barriers between its accesses or at a loop's end, or atomics."""
+    """Yield (kind, edits) for a race: barriers between its accesses or at a loop's end, or atomic operations.
+
+    `array` is the name of the array, or "" if it is not known.
+    """
     line, other = finding["line"], finding["other"]
     if "blocks" in finding["kind"]:
         yield from _stride_by_grid(source)
@@ -272,7 +293,7 @@ def _synchronize_accesses(
             between = [source.before(source.head(inner[0][0] if inner else late_start), _BARRIER)]
             yield "barrier", between
         elif array:  # two threads run the same line, such as a[i] = a[i + 1]
-            # it says what is enough
+            # the finding says so if a barrier of the warp is enough
             barrier = "__syncwarp();" if "__syncwarp" in finding["message"] else _BARRIER
             yield from _separate_read_and_write(source, late_start, array, barrier)
         loops = [
@@ -375,13 +396,15 @@ def _guard_access(
 ) -> Iterator[tuple[str, Edits]]:
     """Yield (kind, edits) that avoid an access beyond the end of `array`, or before its start.
 
-    A "guard" replaces `<=` by `<`, returns early, or puts `if (index < n)` before the access.
-    Conditions compare the index or the thread's indices with the integers among `arguments` (number
-    or dict per parameter). No `array` name: any. Before a guard for a negative index, the index is
-    computed in 64 bits: the guard would hide that a product overflows.
+    A "guard" replaces `<=` by `<`, returns early, or puts `if (index < n)` before the access. Its
+    condition compares the index or the thread's indices with the integers among `arguments`, which maps
+    each parameter to a number or to the dict of an array. `array` "" stands for the first array in the
+    line. If the kernel has a condition already, the edits of `_change_pitch` come first. Before a guard
+    for a negative index, the index is computed in 64 bits: the guard would hide that a product
+    overflows.
     """
-    # "x[-1], one before its …"
-    (start, end), is_below = (source.line(finding["line"]), " before " in finding["message"])
+    start, end = source.line(finding["line"])
+    is_below = " before " in finding["message"]  # "x[-1], one before its …"
     access = re.compile(rf"\b{re.escape(array) or '[A-Za-z_]+'}\s*(?=\[)").search(
         source.code, start, end
     )
@@ -484,7 +507,10 @@ def _widen_index(source: _Source, start: int, end: int) -> Iterator[tuple[str, E
 def _change_pitch(
     source: _Source, start: int, end: int, arguments: Mapping
 ) -> Iterator[tuple[str, Edits]]:
-    """Yield ("index", edits) that multiply by another of the integers among `arguments` in the index at `start`."""
+    """Yield ("index", edits) that replace a factor in an index, ``y * width``, by another size, ``y * height``.
+
+    The index is source.code[start:end]; sizes are the integers among `arguments`.
+    """
     sizes = [name for name, value in arguments.items() if type(value) is int]
     for factor in re.finditer(r"\b\w+(?=\s*\*)|(?<=\*)\s*\w+", source.code[start:end]):
         name = factor[0].strip()
@@ -494,7 +520,10 @@ def _change_pitch(
 
 
 def _initialize_memory(source: _Source, finding: dict, array: str) -> Iterator[tuple[str, Edits]]:
-    """Yield (kind, edits) for a read of unset memory: an initial value, a barrier, or both."""
+    """Yield (kind, edits) for a read of unset memory: an initial value, a barrier, or both.
+
+    `array` is the name of the array, or "" if it is not known.
+    """
     start, end = source.line(finding["line"])
     if finding["kind"] == "uninitialized variable":
         variable = re.search(r"variable (\w+)", finding["message"])[1]

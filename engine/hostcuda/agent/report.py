@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import hostcuda
 from hostcuda import checking, sandbox, sanitize, stepping
 from hostcuda.agent import repair
+from hostcuda.agent.advice import say_next
 from hostcuda.agent.cases import describe_case_fault
 from hostcuda.agent.run import (
     CASES,
@@ -35,7 +36,7 @@ from hostcuda.tables import escape_controls
 from hostcuda.waste import find_waste
 
 MOST_JSON, MOST_TEXT = 8000, 2000  # bytes of a report
-# limits of a report's parts; the last in characters
+# The most findings, results and lines in a report, and the most characters of what a program printed.
 _FINDINGS, _RESULTS, _LINES, _PRINTED = (5, 8, 8, 600)
 _RESULTS_IN_TEXT, _CHANGES_IN_TEXT, _PRINTED_IN_TEXT = 3, 6, 300
 _TEXT, _SHORT_TEXT = 160, 80  # characters of a line of the source
@@ -306,7 +307,7 @@ def _build_report(run: Run, job: Mapping, previous: Mapping | None) -> dict:
         report["slow"] = {**(facts if waste.line else {}), "says": f"{waste.says}: {waste.remedy}"}
     if previous:
         _add_changes(report, previous)
-    report["next"] = describe_case_fault(run, job) or _say_next(
+    report["next"] = describe_case_fault(run, job) or say_next(
         report, _clean(first), run.source, job["kernel"]
     )
     if verdict == "not checked" and (examples := run.select("example")):
@@ -320,10 +321,10 @@ def _build_report(run: Run, job: Mapping, previous: Mapping | None) -> dict:
 def _list_findings(
     run: Run, verdict: str, reason: str, lines: Sequence[str], kernel: str
 ) -> list[dict]:
-    """Return the findings, dicts from `_locate`, in a source with these `lines`: the compiler's errors, or the tools'.
+    """Return the report's findings, each a dict as from `_locate`: the compiler's errors, or those of the tools.
 
-    `verdict` and `reason` are those of `Run.decide_verdict`. After a wrong result or a bad address,
-    doubts are added.
+    The latter also have "other" (the other access of a race), "thread", "accesses", "cases" and "remedy". `verdict`
+    and `reason` are of `Run.decide_verdict`. `_list_doubts` are added where they may be the cause.
     """
     if verdict == "compile error":
         # of equal messages the first
@@ -378,7 +379,11 @@ def _list_findings(
 
 
 def _list_doubts(events: Sequence[Mapping], lines: Sequence[str], kernel: str) -> Iterator[dict]:
-    """Yield a finding per telling warning of the compiler among `events`, and per product that may overflow an int."""
+    """Yield a finding per place that may explain a wrong result, although no tool found an error there.
+
+    They are quotients of literals that are 0 (``1 / 2``), telling warnings of the compiler among `events`, and
+    products that may overflow an int. `lines` are the source's.
+    """
     texts = code_only("\n".join(lines)).splitlines()
     for number, text in enumerate(texts, 1):
         for match in _QUOTIENT.finditer(text):
@@ -414,7 +419,7 @@ def _list_doubts(events: Sequence[Mapping], lines: Sequence[str], kernel: str) -
 
 
 def _find_stop(run: Run, reason: str) -> int:
-    """Return the line where a launch that hangs was stopped, or the one that accessed memory most often."""
+    """Return the line where a launch that hangs was stopped, or the one that accessed memory most often; 0: unknown."""
     named_line = re.search(
         r"\w\.cu:(\d+)", " ".join([reason, *(record["error"] for record in run.records)])
     )
@@ -449,8 +454,7 @@ def _locate(
 ) -> dict:
     """Return a finding as a dict: its kind, line, message, the line's text, and the text "^~~~" to print below it.
 
-    The caret marks the last access to `array` (the first if `op` is "st"), or the word at `column`,
-    or the whole line.
+    The caret marks the last access to `array` (the first if `op` is "st"), or the word at `column`, or the line.
     """
     text = get_line(line, lines)
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
@@ -483,9 +487,8 @@ def _count_accesses(
 ) -> tuple[list[dict], list[dict]]:
     """Sum the launches' counters; return two lists of dicts.
 
-    The first has a dict per counter that is not zero: ``counter``, ``value``, and the ``line`` with
-    the largest part. The second has one per line of the busiest: ``line``, ``text`` from the
-    source's `lines`, and its ``counts``.
+    The first is per counter that is not zero: ``counter``, ``value``, and the ``line`` with the largest part. The
+    second is per busiest line, at most `_LINES`: ``line``, ``text`` from the source's `lines`, and its ``counts``.
     """
     by_line: dict[int, Counter] = {}
     for site in (site for record in records for site in record["sites"] if site["line"]):
@@ -513,7 +516,11 @@ def _count_accesses(
 
 
 def _add_changes(report: dict, previous: Mapping) -> None:
-    """Add to `report` what changed since an earlier report of the same cases: counts with their lines."""
+    """Add to `report` what changed since an earlier report of the same cases.
+
+    In ``counts``, changed counters come first, with the value ``before`` and the ``line`` that changed most. If the
+    two cannot be compared, only ``not_compared`` is added: it says why.
+    """
     if previous.get("cases") != report["cases"]:
         report["not_compared"] = "the previous report has other cases"
         return
@@ -543,97 +550,6 @@ def _add_changes(report: dict, previous: Mapping) -> None:
     report["counts"] = changed + [
         count for count in report["counts"] if count["counter"] not in changed_names
     ]
-
-
-def _find_writes(array: str, source: str, kernel: str) -> str:
-    """Return where a kernel assigns to an array, as text: "line 3, which writes it," or "where it is written".
-
-    It is the latter if a cast makes another pointer to the array, through which it may be written.
-    """
-    code, name = code_only(source), re.escape(array)
-    head = re.search(rf"\b{re.escape(kernel)}\s*\(", code) if kernel else None
-    start = head.start() if head else 0
-    body = code[start:].partition("__global__")[0] if head else code
-    # `a[…] =`, `a[…] +=`, `a[…]++`, `*a =`, `atomicAdd(&a`
-    writes = re.compile(
-        rf"\b{name}\s*\[.*\]\s*(?:[-+*/|&^]?=(?!=)|\+\+|--)|\*\s*{name}\s*=|atomic\w+\(&?\s*{name}\b"
-    )
-    cast = rf"(?:reinterpret_cast\s*<[^<>]*>\s*\(|\(\s*[\w:\s]+\*\s*\))\s*\(?\s*&?\s*{name}\b"
-    if re.search(cast, body):
-        return "where it is written"
-    first_line = 1 + code.count("\n", 0, start)
-    found = [
-        str(line) for line, text in enumerate(body.splitlines(), first_line) if writes.search(text)
-    ]
-    return (
-        f"line{'s' * (len(found) > 1)} {', '.join(found)}, which write{'s' * (len(found) < 2)} it,"
-        if found
-        else "where it is written"
-    )
-
-
-def _say_where(result: Mapping, writes: str) -> str:
-    """Return where to look for the cause of a wrong result: the object of a sentence "look at …".
-
-    `result` is an entry of the report's ``results``, an array with wrong elements and their
-    ``pattern``. `writes` is what `_find_writes` returns for the array.
-    """
-    if result["pattern"].startswith("the edge"):
-        return f"the conditions of the edge, and at {writes.rstrip(',')}"
-    if "begin at 0?" in result["pattern"]:
-        return "what its maximum begins with"
-    if result.get("unwritten") and not result.get("threads"):
-        return f"{writes} at its index, and at the grid"
-    return f"{writes} and at what is read for it"
-
-
-def _say_next(report: Mapping, reason: str, source: str = "", kernel: str = "") -> str:
-    """Return one sentence for the report's reader: that all is right, or at which line of the source to look first."""
-    verdict, findings, results = (report[name] for name in ("verdict", "findings", "results"))
-    if verdict == "pass":
-        busiest = report.get("busiest", "")
-        return (
-            "Nothing was found, and all results are right"
-            if report["checked"]["cases"]
-            else "Nothing was found, and the program ended with status 0"
-        ) + f"{busiest and f'; busiest, by its counts: {busiest}'}."
-    too_few = ""
-    if verdict == "wrong_result" and results and (threads := results[0].get("threads")):
-        too_few = (
-            f"the case launches {threads:,} threads for {results[0]['of']:,} elements: give it a larger grid, or let "
-            "each thread write several elements."
-        )
-        if results[0]["wrong"] == results[0]["unwritten"]:
-            return f"{results[0]['array']} is right where it is written, and {too_few}"
-    if verdict == "wrong_result" and results:
-        place = (
-            f"line {findings[0]['line']}: {findings[0]['says']}"
-            if findings
-            else _say_where(results[0], _find_writes(results[0]["array"], source, kernel))
-        )
-        why = ", ".join(
-            re.findall(r"[^,]*(?:overflowed, so [^,]*|has the right[^,]*)", results[0]["pattern"])
-        ).strip()
-        wrong = f"{results[0]['array']} is wrong{f' ({why})' * bool(why)}. Look at {place}."
-        return wrong + f" And {too_few}" * bool(too_few)
-    if verdict == "hang" and "line" in findings[0]:
-        return f"Look at what ends the loop at line {findings[0]['line']}."
-    if findings and findings[0].get("line") and verdict in ("compile_error", "unsafe"):
-        line, other = findings[0]["line"], findings[0].get("other", {}).get("line")
-        if other:
-            who = (
-                f"Lines {min(line, other)} and {max(line, other)}"
-                if other != line
-                else f"Two threads at line {line}"
-            )
-            return f"{who} access the same element: {findings[0].get('remedy', 'order them')}."
-        if "remedy" in findings[0]:
-            return f"Look at line {line}: {findings[0]['remedy']}."
-        if verdict == "compile_error":
-            return f"Look at line {line}: {findings[0]['says']}."
-        hints = [f"line {finding['line']}" for finding in findings[1:] if "accesses" not in finding]
-        return f"Look at line {line} first, and at {' and '.join(hints) or 'the lines that its values come from'}."
-    return f"{reason.rstrip('.')}."
 
 
 def _shorten(report: dict) -> dict:

@@ -87,7 +87,11 @@ class Run:
         ]
 
     def decide_verdict(self, job: Mapping) -> tuple[str, str]:
-        """Return the verdict and its reason, a sentence: "pass" only if all cases were checked and results compared."""
+        """Return the verdict, one of `hostcuda.sanitize.STATUS`, and its reason, a sentence.
+
+        It is "pass" only if all cases of `job` were checked and their results compared. If several
+        verdicts apply, it is the first of them in the order below: a run that was stopped says least.
+        """
         verdict, reason = self.findings.outcome
         if self.stopped:
             return "not checked", self.stopped
@@ -135,7 +139,11 @@ def build_job(
     seconds: float,
     **more: Any,
 ) -> dict:
-    """Return a job ("check", "lines" or "step") for the child process, a dict; refuse a malformed or large request."""
+    """Return a job for the child process, a dict with these arguments; EngineError for a malformed or large request.
+
+    `what` is "check", "lines" or "step", and `more` are entries that only this kind of job has.
+    ``options`` become a list of words; ``entry`` is the host function that the cases call, or "".
+    """
     for name in ("rtol", "atol"):
         if (value := more.get(name)) is not None and not (
             type(value) in (int, float) and 0 <= value < float("inf")
@@ -201,7 +209,7 @@ def build_job(
 
 
 def choose_tools(what: str) -> str:
-    """Return the tools of check mode, as HOSTCUDA_CHECK has them, for a job: "check", "lines" or "step"."""
+    """Return the tools of check mode, separated by commas, for a job of the kind "check", "lines" or "step"."""
     return {"step": "step", "lines": "profile"}.get(what, TOOLS)
 
 
@@ -252,7 +260,7 @@ def _run_walled(
     seconds: float,
     environment: Mapping[str, str],
 ) -> tuple[processes.Ended, str]:
-    """Run a command in the sandbox; return how it ended, and the sentence of a limit other than that of time, or ""."""
+    """Run a command in the sandbox; return (how it ended, a sentence if a limit other than time stopped it, or "")."""
     # After SIGINT the child keeps its records. It has 3 s to end, and the sandbox 5 s to start.
     ended = sandbox.run(
         ["timeout", "-s", "INT", "-k", "3", f"{seconds:.0f}", *command],

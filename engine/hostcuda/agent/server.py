@@ -120,6 +120,7 @@ class _Server(MCPServer):
             sender, readable = anyio.create_memory_object_stream(0)
 
             async def relay() -> None:
+                """Pass the messages to the SDK's server, and answer those that the SDK could not read."""
                 async with sender:
                     async for message in received:
                         if isinstance(message, Exception):
@@ -134,9 +135,12 @@ class _Server(MCPServer):
 
 
 def _refuse_message(error: Exception) -> JSONRPCError:
-    """Return the answer to a message that the SDK has not read, such as JSON with half of a surrogate pair."""
+    """Return the answer to a message that the SDK could not read, such as JSON with half of a surrogate pair.
+
+    It has the message's id if that can be read, else None.
+    """
     details = error.errors() if isinstance(error, ValidationError) else []
-    reason, number = "it is no message of JSON-RPC", None
+    reason, number = "it is no message of JSON-RPC", None  # number: the message's id
     for detail in details:
         value = detail["input"]
         if detail["type"] == "json_invalid":
@@ -166,7 +170,11 @@ _turn, _calls, _reports = anyio.Semaphore(1), [], {}
 
 
 async def _call(tool: str, seconds: int, **arguments: Any) -> CallToolResult:
-    """Answer a call of a tool in a process of its own, which is killed after `seconds` or if the call is cancelled."""
+    """Answer a call of a tool in a process of its own.
+
+    Calls wait for each other; an error of any kind is an answer with `is_error`. The process is stopped
+    `_COMPILING` + `seconds` after its start, or if the call is cancelled.
+    """
     if len(_calls) > _WAITING:
         return _fail(f"busy: one call runs and {_WAITING} wait; try again later")
     _calls.append(tool)
@@ -195,7 +203,10 @@ async def _call(tool: str, seconds: int, **arguments: Any) -> CallToolResult:
 
 
 async def _run(command: list[str], request: bytes) -> bytes:
-    """Return what a command prints if it reads a request; its session, also a compiler, ends with this."""
+    """Write a request to a command's input, and return what it prints.
+
+    When this ends, also by a cancellation, so do the command and the processes that it has started.
+    """
     process = await anyio.open_process(command, start_new_session=True, stderr=subprocess.DEVNULL)
     async with process:
         try:
@@ -214,6 +225,7 @@ async def _run(command: list[str], request: bytes) -> bytes:
 
 
 def _fail(message: str) -> CallToolResult:
+    """Return the answer of a call that failed, with a message for the agent."""
     return CallToolResult(content=[TextContent(type="text", text=message)], is_error=True)
 
 
