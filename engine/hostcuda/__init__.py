@@ -28,8 +28,9 @@ from hostcuda.errors import EngineError
 __all__ = ["engine", "ensure_context", "why_no_gpu"]
 __version__ = "2.0.0"
 
-_context = None  # of all threads, once it has been made
-_making, _thread = threading.Lock(), threading.local()
+_context = None  # the context that all threads share, once `ensure_context` has made it
+_making = threading.Lock()  # held while `_context` is made
+_thread = threading.local()  # its attribute `pushed`: this thread's `_PushedContext`
 
 
 def why_no_gpu() -> str | None:
@@ -123,8 +124,13 @@ def ensure_context() -> Any:
     Returns
     -------
     Context
-        The current context. Where another library's is left alone, PyCUDA's class, whose methods
-        are static.
+        The current context. If a context that something else has made is left alone, it is
+        PyCUDA's class `Context`, whose static methods use the current context.
+
+    Raises
+    ------
+    EngineError
+        ``CUDA_DEVICE`` is not a number, or `engine` raises it.
     """
     global _context
     if getattr(_thread, "pushed", None):
@@ -147,9 +153,9 @@ def ensure_context() -> Any:
 
 
 class _PushedContext:
-    """A context on a thread's stack.
+    """A context that is on the thread's stack of contexts as long as this object exists.
 
-    It is popped when the thread ends, and this object with the thread's locals.
+    It is an attribute of `_thread`, so Python deletes it when the thread ends; that pops the context.
     """
 
     def __init__(self, context):
@@ -161,9 +167,9 @@ class _PushedContext:
 
 
 def _has_context(driver: ModuleType) -> bool:
-    """Return whether PyCUDA's `driver` has a current context: not every one that another library has made is one."""
+    """Return whether PyCUDA (`driver`) has a current context; it does not see all that other libraries have made."""
     try:
-        driver.Event()  # it needs a context
+        driver.Event()  # raises without a current context
     except driver.LogicError:
         return False
     return True

@@ -57,12 +57,13 @@ def engine_files(options: Sequence[str] = (), programs: bool = True) -> list[Pat
 
     They are the runtime library, its digest, and folders of precompiled headers: those for kernels
     and, with `programs`, those for whole programs. `options` are nvcc's options, on which the headers
-    depend. A sandbox with a cache of its own gets copies, and need not compile them.
+    depend. A sandbox with a cache of its own gets copies, and need not compile them. CompileError if
+    the compiler is missing or fails.
     """
     runtime = build_library()
     units = [
         make_unit("", options, no_extern_c=True, program=program)
-        for program in (False, True)[: 1 + programs]
+        for program in ((False, True) if programs else (False,))
     ]
     folders = [Path(unit.make_prelude()).parent for unit in units]
     return [runtime, cache.digest_of(runtime), *folders]

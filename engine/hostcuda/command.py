@@ -405,7 +405,11 @@ def _look(
     json: bool,
     **more: Any,
 ) -> None:
-    """Print what `hostcuda.agent.look` says of a launch, the case of that number; exit status 6 if there is nothing."""
+    """Print what `hostcuda.agent.look` finds in one launch of a kernel; exit status 6 if it finds nothing.
+
+    `what` is "lines" or "step", `number` that of the case, from 1, and `more` are further arguments
+    of `look`. The others are the command's options.
+    """
     from hostcuda import agent, sanitize
     from hostcuda.agent import looking
 
@@ -429,7 +433,10 @@ def _look(
 
 
 def _read_index(text: str) -> list[int]:
-    """Return an index "x,y,z", "x,y" or "x" as three integers; end the command with a message if it is none."""
+    """Return an index "x,y,z", "x,y" or "x" as three integers, 0 for one that is left out.
+
+    Another text ends the command with a message.
+    """
     parts = text.split(",")
     if len(parts) > 3 or not all(part.strip().isdecimal() for part in parts):
         terminal.fail("hostcuda", f"{text} is no index: write X,Y,Z, such as 5,0,0")
@@ -437,11 +444,17 @@ def _read_index(text: str) -> list[int]:
 
 
 def _read_cases(source: Path, cases: Path | None, kernel: str, options: str) -> dict[str, Any]:
-    """Return the cases for a source as arguments of `hostcuda.agent.check`, with those of the command line."""
+    """Return the keyword arguments of `hostcuda.agent.check` that a file of cases and the command line give.
+
+    The file is `cases`, or else the one beside the source ("k.json" for "k.cu") if it exists. It has a
+    list of cases, or an object with "cases", "kernel", "options", "rtol" and "atol", all optional.
+    `kernel` and `options` replace those of the file unless they are empty. "cases" is always in the
+    result. A file of another form ends the command with a message.
+    """
     beside = source.with_suffix(".json")
     file = cases or (beside if beside.is_file() else None)
-    given = _read(file, loads) if file else []
-    job = {"cases": given} if isinstance(given, list) else given
+    content = _read(file, loads) if file else []
+    job = {"cases": content} if isinstance(content, list) else content
     if not isinstance(job, dict) or (
         unknown := job.keys() - {"cases", "kernel", "options", "rtol", "atol"}
     ):
@@ -517,7 +530,10 @@ def _print(ended, result: object) -> None:
 
 
 def _write(csv: Path | None, table, json: bool) -> None:
-    """Write a DataFrame to a file, if one was asked for; print the path, not where the JSON is printed."""
+    """Write the DataFrame `table` to the file `csv`, unless that is None, and print the path.
+
+    If `json`, the standard output has JSON alone, so the path is printed on standard error.
+    """
     if csv:
         files.write(csv, table.to_csv(index=False, lineterminator="\n"))
         print(csv, file=sys.stderr if json else sys.stdout)
@@ -555,7 +571,10 @@ def _exit_on_failure(ended, script: str) -> None:
 
 
 def _find_shell_status(ended) -> int:
-    """Return the exit status of `ended`, of `processes.run`, as a shell has it: 124: time-out; 128 + n: signal n."""
+    """Return the exit status that a shell has for `ended`, of `processes.run`.
+
+    It is the program's own, 124 after a time-out, or 128 + n after signal n.
+    """
     return (
         124 if ended.status is None else ended.status if ended.status >= 0 else 128 - ended.status
     )

@@ -452,7 +452,7 @@ def _choose_engine(findings: list[Requirement]) -> tuple[str | None, str]:
 
 
 def show(report: Report, what: str = "CUDA") -> None:
-    """Print a report: a table, the remedies, and whether `what` runs here."""
+    """Print a report: a table, the remedies, and a sentence that says whether `what`, e.g. "CUDA", runs here."""
     console = Console(highlight=False)
     marks = {OK: ("✓", "green"), MISSING: ("✗", "red"), UNUSED: ("–", "dim"), SLOW: ("?", "yellow")}
     try:

@@ -28,10 +28,10 @@ def require_writable(folder: Path) -> None:
 
 
 def require_place(file: Path | None) -> None:
-    """Before minutes are lost, refuse a `file` that cannot be written, or that holds something else than a table.
+    """Raise an EngineError if a command could not write its table (CSV) to `file`, before it works for minutes.
 
-    It is where a command, such as a profile or a benchmark, is to write its table in CSV; None:
-    nowhere.
+    Refused are a file that cannot be written, a link, a device, and an existing file that holds
+    something other than an earlier table. None, no file, is accepted.
     """
     if file is None:
         return
@@ -107,12 +107,13 @@ def locked(path: Path | str) -> Iterator[None]:
 
 
 def _remove(path: Path) -> None:
+    """Delete a file; do nothing if it is gone or cannot be deleted."""
     with contextlib.suppress(OSError):
         path.unlink()
 
 
 def publish(content: bytes, target: Path) -> None:
-    """Write a file in one step, and make its folder.
+    """Write a file in one step, and make its folder; OSError if that fails.
 
     Other processes never see an incomplete file.
     """

@@ -28,7 +28,8 @@ def from_warnings(warnings: str, source: str) -> list[dict]:
     """Return the findings in a compiler's warnings about a source, from `hostcuda.source.warnings_about`.
 
     They are variables that are read before they are set, and returned addresses of local variables.
-    To these come the source's own local arrays whose elements are only updated.
+    Added are the local arrays of the source whose elements are only updated (``sums[i] += x``), of
+    which a compiler does not warn.
     Where g++ says "may be used uninitialized", there is a finding only if each statement that sets
     the variable, or the member of a struct, also reads it, as ``sum += x`` does: otherwise a
     condition may set it first.
@@ -36,7 +37,8 @@ def from_warnings(warnings: str, source: str) -> list[dict]:
     Returns
     -------
     list of dict
-        Like those of `of`, one per variable, at the line of its declaration.
+        With the fields of a row of `list_findings`, one per variable, at the line of its
+        declaration, or per returned address.
     """
     scan = Scan(source)
     lines = scan.masked.splitlines()
@@ -68,12 +70,10 @@ def from_warnings(warnings: str, source: str) -> list[dict]:
         )
     for warning in _GONE.finditer(warnings):
         message = "the function returns the address of a local variable, which ends with it: use an array of the caller"
-        where, functions = (
-            (warning[1], int(warning[2])),
-            _FUNCTION.findall(warnings[: warning.start()]),
-        )
-        rows[where] = _make_row(
-            "memcheck", "address of a local variable", functions, *where, message
+        file, number = warning[1], int(warning[2])
+        functions = _FUNCTION.findall(warnings[: warning.start()])
+        rows[file, number] = _make_row(
+            "memcheck", "address of a local variable", functions, file, number, message
         )
     for file, number, name, kernel in _list_updated_arrays(scan):
         message = (
@@ -87,12 +87,14 @@ def from_warnings(warnings: str, source: str) -> list[dict]:
     return list(rows.values())
 
 
-# A local array without values, "float sums[4], more[2][2];": the names are in `list`.
+# A declaration of local arrays without values, "float sums[4], more[2][2];": the group `type` is "float ", the group
+# `list` is "sums[4], more[2][2]".
 _LOCAL_ARRAYS = re.compile(
     r"(?<=[;{}])\s*(?!return\b|delete\b|goto\b)(?P<type>(?:[A-Za-z_]\w*\s+){1,3})"
     r"(?P<list>[A-Za-z_]\w*\s*(?:\[[^][;={}]*\]\s*)+(?:,\s*[A-Za-z_]\w*\s*(?:\[[^][;={}]*\]\s*)+)*);"
 )
-_NO_NUMBERS = {"extern", "static", "typedef", "using", "__shared__", "__constant__", "__device__"}
+# A declaration with one of these words declares no local array of a thread.
+_NOT_LOCAL = {"extern", "static", "typedef", "using", "__shared__", "__constant__", "__device__"}
 _INDICES = re.compile(r"\s*\[((?:[^][]|\[[^][]*\])*)\]")
 _UPDATE = re.compile(r"\s*(?:(?:[-+*/%&|^]|<<|>>)=|\+\+|--)")
 # functions that take numbers by value
@@ -102,8 +104,8 @@ _OF_NUMBERS = re.compile(r"\b(?:f?(?:max|min|abs)f?|fmaf?|__\w+_r[nzud])\s*\((?:
 def _list_updated_arrays(scan: Scan) -> list[tuple[str, int, str, str]]:
     """Return (file, line, name, function) of each local array of a kernel whose elements are updated and never set.
 
-    An update reads what it writes, as ``sums[i] += x`` does. A use that may set an element
-    otherwise, such as an argument that may be a reference, makes the array none of these.
+    An update reads what it writes, as ``sums[i] += x`` does. An array is left out if a use may set an
+    element in another way, e.g. as an argument that may be a reference.
     """
     found = []
     for match in _LOCAL_ARRAYS.finditer(scan.code):
@@ -111,7 +113,7 @@ def _list_updated_arrays(scan: Scan) -> list[tuple[str, int, str, str]]:
         if (
             brace is None
             or not scan.on_device(match.start("list"))
-            or set(match["type"].split()) & _NO_NUMBERS
+            or set(match["type"].split()) & _NOT_LOCAL
         ):
             continue
         end = _find_scope_end(scan.code, match.end())
@@ -134,7 +136,7 @@ def _find_scope_end(code: str, at: int) -> int:
 
 
 def _is_only_updated(name: str, scan: Scan, start: int, end: int) -> bool:
-    """Return whether a use in code[start:end] updates elements of an array, and none may set one otherwise."""
+    """Return whether code[start:end] updates elements of the array `name`, and has no use that may set one."""
     code = scan.code
     macros = (each["rest"] for each in scan.directives if each["word"] == "define")
     if any(re.search(rf"\b{name}\b", macro) for macro in macros):
@@ -178,7 +180,11 @@ def _function_around(scan: Scan, line: int, name: str) -> str:
 def _make_row(
     tool: str, kind: str, functions: Sequence[str], file: str, line: int, message: str
 ) -> dict:
-    """Return the finding in a compiler's warning, a row as of `of`; it is in the last of the named functions."""
+    """Return a finding of the compiler with the fields of a row of `list_findings`; a compiler knows no threads.
+
+    Its kernel is the last of `functions`, the names in the compiler's output up to the warning; "" if
+    there is none.
+    """
     return {
         "tool": tool,
         "kind": kind,
@@ -200,7 +206,7 @@ def _make_row(
 
 
 def _cut_scope(name: str, lines: Sequence[str], number: int) -> str:
-    """Return the text behind a variable's name, in the line `number` that declares it, to the end of its block."""
+    """Return the text from a variable's name, declared in the line `number` (from 1), to the end of its block."""
     scope = re.split(rf"\b{name}\b", "\n".join(lines[number - 1 :]), maxsplit=1)[-1]
     # the first bracket behind which more are closed than opened closes the block
     ends = (bracket.start() for bracket, depth, _ in walk(scope, "[{}]") if depth < 0)
@@ -208,7 +214,7 @@ def _cut_scope(name: str, lines: Sequence[str], number: int) -> str:
 
 
 def _is_always_read(name: str, lines: Sequence[str], number: int) -> bool:
-    """Return whether all statements that set a variable, which the line `number` declares, also read it."""
+    """Return whether all statements that set the variable `name`, declared in line `number` (from 1), also read it."""
     scope = _cut_scope(name, lines, number)
     # ``name[…].member = value``; taking its address, or reading a stream into it, may set it, too.
     sets = re.finditer(rf"\b{name}\b\s*(?:\[[^]]*\]\s*)*(?:\.\w+\s*)*=(?!=)([^;]*)", scope)
@@ -247,11 +253,12 @@ def _is_member_always_read(path: str, lines: Sequence[str], number: int) -> bool
         elif re.match("[,)]", after):  # an argument
             if not _BY_VALUE.search(before):
                 return False
+        # no operand, or bound to a reference: ``float &a = v.x``
         elif (
             not re.match(r"[-+*/;\]]", after)
             or not re.search(r"[-+*/=\[]$|\breturn$", before)
             or re.search(r"&\s*\w+\s*=$", before)
-        ):  # no operand, or bound to a reference: ``float &a = v.x``
+        ):
             return False
     return True
 
@@ -262,8 +269,10 @@ def list_findings(records: Sequence[dict]) -> list[dict]:
     Returns
     -------
     list of dict
-        The fields of `hostcuda.checking.Finding`; ``count``; ``launches``, the number of those with
-        it; and ``source``.
+        One for all accesses of the same kernel and line (of both lines, for a race) with the same
+        error. The fields are those of `hostcuda.checking.Finding`, of the first of these accesses;
+        ``count``, their number; ``launches``, in how many launches they are; and ``source``, "CPU
+        engine". A finding that follows from another one is left out.
     """
     rows: dict[tuple, dict] = {}
     for record in records:
@@ -285,16 +294,34 @@ def list_findings(records: Sequence[dict]) -> list[dict]:
 
 
 def _follows(row: dict, key: tuple, races: dict[tuple, set], exited: list[tuple]) -> bool:
-    """Return whether a finding follows from another: a read of unset memory from a race, an absent lane."""
+    """Return whether a finding follows from another one, which is reported instead.
+
+    A read of unset memory follows from a race of the same line on the same array: it comes too early.
+    An absent lane follows from lanes that had exited at the same line.
+
+    Parameters
+    ----------
+    row : dict
+        The finding.
+    key : tuple
+        Its kind, kernel and address of the array.
+    races : dict
+        Maps (kernel, address of the array) to the places of races on it, (file, line) each.
+    exited : list of tuple
+        (kernel, file, line) of each finding "exited lanes".
+    """
     place = (row["file"], row["line"])
-    # by kernel and array
-    too_early = row["kind"] == "uninitialized" and place in races.get(key[1:], ())
-    return too_early or (row["kind"] == "absent lane" and (row["kernel"], *place) in exited)
+    is_early_read = row["kind"] == "uninitialized" and place in races.get(key[1:], ())
+    return is_early_read or (row["kind"] == "absent lane" and (row["kernel"], *place) in exited)
 
 
 def _fold(rows: Sequence[dict]) -> list[dict]:
-    """Return the rows without those that follow from others, and one row for all races on an array that share lines."""
-    # (kind, kernel, array's address); places (file, line); rows
+    """Return the findings without those that follow from others (`_follows`), and with related races as one.
+
+    Races on the same array are related if they share a line, directly or through other races. The
+    first of them stands for all; its message names their lines.
+    """
+    # per group: (kind, kernel, address of the array); its places, (file, line) each; its rows
     groups: list[tuple[tuple, set, list]] = []
     for row in rows:
         accesses = (
@@ -308,6 +335,7 @@ def _fold(rows: Sequence[dict]) -> list[dict]:
         if not joined:
             groups.append((key, places, [row]))
             continue
+        # the row joins the first of these groups, and connects the others with it
         for _, others, members in joined[1:]:
             joined[0][1].update(others)
             joined[0][2].extend(members)

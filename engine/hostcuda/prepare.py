@@ -18,7 +18,7 @@ _PROFILE, *_CHECKS = KNOWN[:-1]  # without the steps of a thread
 
 
 def _list_units() -> Iterator[Unit]:
-    """Yield a source for each precompiled header: for programs, for kernels, and for the tools that look at them."""
+    """Yield an empty source for each precompiled header: of programs and of kernels, without and with tools."""
     for program, tools in (
         (True, ()),
         (True, (*_CHECKS,)),
@@ -38,7 +38,7 @@ def is_prepared() -> bool:
 def prepare() -> None:
     """Compile what is missing into the cache, all of it at the same time; CompileError: the compiler fails."""
     with ThreadPoolExecutor() as pool:
-        # one after the other: the library takes as long as they do
+        # the headers one after the other in one thread: they take as long as the library beside them
         headers = pool.submit(lambda: [unit.make_prelude() for unit in _list_units()])
         for checks in (False, True):
             build_library(checks, with_header=False)

@@ -160,7 +160,8 @@ def program(
     options : sequence of str
         nvcc's options, for a ``.cu`` file.
     seconds : float, optional
-        For the ``main`` of a ``.cu`` file on the CPU engine; its compilation does not count.
+        Time limit of the ``main`` of a ``.cu`` file on the CPU engine; its compilation does not
+        count. Without effect for other programs.
     """
     path = Path(script).expanduser()
     if not path.is_file():
@@ -231,7 +232,7 @@ def run(
     capture: bool = False,
     memory: int | None = None,
 ) -> Ended:
-    """Run a program to its end, to the time limit, to Ctrl-C, or to the end of this process.
+    """Run a program to its end, to the time limit, to Ctrl-C, or to the end of this process; return how it ended.
 
     Parameters
     ----------
@@ -316,15 +317,15 @@ _RESIDENT = re.compile(r"^Rss(?:Anon|Shmem):\s*(\d+)", re.MULTILINE)  # of /proc
 
 
 def list_descendants(pid: int) -> list[Path]:
-    """Return the folders in ``/proc`` of a process and its descendants."""
-    found, waiting = [], [pid]
+    """Return the folders in ``/proc`` of a process and its descendants, without those that have ended."""
+    folders, waiting = [], [pid]
     while waiting:
         process = Path(f"/proc/{waiting.pop()}")
         with contextlib.suppress(OSError):  # it has just ended
             for task in (process / "task").iterdir():
                 waiting += (task / "children").read_text().split()
-            found.append(process)
-    return found
+            folders.append(process)
+    return folders
 
 
 def measure_memory(pid: int) -> int:
@@ -396,9 +397,9 @@ def _find_added_folders() -> list[str]:
 def make_parent_guard(
     parent: int | None = None, which: signal.Signals = signal.SIGKILL
 ) -> Callable[[], None] | None:
-    """Return a function for a process to call first, so that Linux signals it when its parent ends; None elsewhere.
+    """Return a function for a new process to call first, so that it gets the signal `which` when its parent ends.
 
-    Without a number, this process is the parent.
+    None on other systems than Linux. `parent` is the parent's process id; None: this process.
     """
     if sys.platform != "linux":
         return None
@@ -425,7 +426,7 @@ def _signal(process: subprocess.Popen, which: signal.Signals) -> None:
 def lines(path: Path) -> list[dict]:
     """Return the records of a file with an object of JSON per line; skip incomplete lines.
 
-    No file has no records.
+    Without such a file the list is empty.
     """
     records = []
     if path.is_file():

@@ -224,7 +224,10 @@ def watch(
     capture: bool = False,
     nvcc: bool = True,
 ) -> Profile:
-    """Run a command and return the counters of its launches."""
+    """Run a command, such as `processes.program` returns, and return the counters of its launches.
+
+    The other parameters are those of `profile_script`.
+    """
     if processes.engine(engine) == "cpu":
         records, modules, ended = recorded(command, timeout, capture)
         return counted(records, ended, modules if nvcc else ())
@@ -235,11 +238,11 @@ def watch(
 def recorded(
     command: Sequence[str], timeout: float | None = None, capture: bool = True
 ) -> tuple[list[dict], list[dict], processes.Ended]:
-    """Run a command on the CPU engine; return how it ended, and before it two lists of dicts.
+    """Run a command on the CPU engine; return (launches, modules, how it ended).
 
-    The first has a `hostcuda.checking.LaunchRecord` per launch, the second ``module`` (its file),
-    ``source``, ``options`` and ``include_dirs`` per compiled module. The engine writes both as
-    lines of JSON.
+    The first is a list with the fields of a `hostcuda.checking.LaunchRecord` per launch. The second is
+    a list with ``module`` (its file), ``source``, ``options`` and ``include_dirs`` per compiled
+    module. The engine writes both as lines of JSON.
     """
     with temporary.folder() as folder:
         out = folder / "launches"
@@ -255,7 +258,11 @@ def recorded(
 def counted(
     records: Sequence[dict], ended: processes.Ended, modules: Sequence[dict] = ()
 ) -> Profile:
-    """Return the profile in the CPU engine's records, a dict per launch; from `modules` nvcc gives the registers."""
+    """Return the profile of launches on the CPU engine.
+
+    `records` and `modules` are the lists that `recorded` returns. If nvcc is installed, it compiles the
+    modules, and the profile has registers and occupancy, too; without modules it has none.
+    """
     rows, sites = [], []
     figures, compiler, remark = _find_compiler_figures(
         records, () if ended.interrupted else modules

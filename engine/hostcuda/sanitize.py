@@ -236,7 +236,10 @@ def watch(
     capture: bool = False,
     strict: bool = False,
 ) -> Findings:
-    """Run a command under a tool of `TOOLS` or "all", for at most `timeout` seconds; return the findings."""
+    """Run a command, such as `processes.program` returns, under a tool of `TOOLS` or "all"; return the findings.
+
+    The other parameters are those of `sanitize_script`.
+    """
     tools = _choose_tools(tool)
     with temporary.folder() as folder:
         if processes.engine(engine) == "gpu":
@@ -265,7 +268,11 @@ def _choose_tools(tool: str) -> tuple[str, ...]:
 
 
 def prepare(tools: str, options: Sequence[str] = (), programs: bool = True) -> None:
-    """Compile the engine's own files for `tools`, separated by commas, into the cache, outside of any time limit."""
+    """Compile the engine's own files into the cache, so that a later run with a time limit need not do so.
+
+    `tools` are separated by commas: "memcheck,racecheck". `options` are nvcc's options of the later
+    run; `programs`: also for programs with a ``main``, not only for kernels. EngineError if it fails.
+    """
     call = f"checking.engine_files(sys.argv[1:], {programs})"
     program = f"import sys; from hostcuda import checking; {call}"
     environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": tools}

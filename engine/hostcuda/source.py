@@ -60,10 +60,11 @@ def tokens(source: str) -> list[Token]:
 
 
 def functions(source: str) -> dict[str, tuple[int, int]]:
-    """Map the names of a source's functions to the span of their definition, from the end of what stands before it.
+    """Map the names of a source's functions to the span (start, end) of their definition.
 
-    These are the functions in no braces, without specializations of templates, and the last of
-    several of one name.
+    ``source[start:end]`` has all from behind the previous definition or declaration to the closing
+    brace. Left out are functions inside of braces (of a class or namespace) and specializations of
+    templates; of several functions with one name it is the last.
     """
     return {name: (start, end) for name, start, end in find_functions(_scan(source))}
 
@@ -134,7 +135,7 @@ _LOOP = re.compile(r"\b(?:for|while|do)\b")
 
 
 def loops(source: str) -> Iterator[str]:
-    """Yield the loops that are in no other loop, each with its head, as in `code_only` and without directives."""
+    """Yield the text of each loop that is in no other loop, with its head; comments and directives are spaces."""
     code = _scan(source).code
     at = 0
     while loop := _LOOP.search(code, at):
@@ -150,15 +151,14 @@ def rewritten(
     arch: str | None = None,
     include_dirs: Iterable | None = None,
 ) -> str:
-    """Return the C++ text that the host's compiler gets for a CUDA source.
+    """Return the C++ text that the host's compiler gets for a CUDA source; CompileError if the engine refuses it.
 
     Parameters: see `warnings_about`.
     """
-    whole = make_unit(source, options, no_extern_c, arch, include_dirs)
+    unit = make_unit(source, options, no_extern_c, arch, include_dirs)
     with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
-        return whole.write_text(
-            whole.rewrite(whole.preprocess(Path(folder)).text).text, whole.why_fibers
-        )
+        preprocessed = unit.preprocess(Path(folder)).text
+        return unit.write_text(unit.rewrite(preprocessed).text, unit.why_fibers)
 
 
 def warnings_about(

@@ -125,7 +125,7 @@ def follow(
     thread, block : sequence of int
         Index (x, y, z) of the thread in its block, and of the block.
     before : int
-        Number of launches that the callable makes before this one.
+        Number of other launches that the callable makes before the one to follow.
 
     Returns
     -------
@@ -161,9 +161,10 @@ def follow(
 class _Event:
     """A statement that begins (`kind` 0), or an access (1 load, 2 store, 3 atomic), as runtime/steps.cpp logs it.
 
-    `place` is in the code; `where`: the frame pointer, or the address that is accessed; `base`,
-    `bytes`, `name`: of the allocation or variable there; `data`: the frame from its lowest known
-    variable on, or the value that is accessed.
+    `place` is the position in the code; `space` an index of `_SPACES`. `where` is the frame pointer of
+    a statement, or the address of an access; `base`, `bytes` and `name` are those of the allocation or
+    variable at this address. `data` has the bytes of the frame from its lowest known variable on, or
+    the value that is accessed.
     """
 
     place: int
@@ -177,7 +178,7 @@ class _Event:
 
     @property
     def key(self) -> tuple:
-        """The parts that are the same in both runs; a frame, of a statement (`kind` 0), may have another address."""
+        """The parts that both runs must share: without the address of a frame (`kind` 0), which may differ."""
         return self.place, self.kind, self.where if self.kind else None, len(self.data)
 
 
@@ -190,13 +191,16 @@ class _Code:
         functions: list[dwarf.Function],
         variables: dict[str, dwarf.Type],
     ):
-        """Find what is known at each statement: `at` maps its place to (stop, function, lowest offset, variables).
+        """Find the variables that are known at each statement, and pack the table for the runtime.
 
         The stops are calls that were inserted into the code: before a statement, where a function
         has got its frame (`ENTERED`), and where a block with variables of its own begins (`BEGAN`).
-        `variables` are those outside of functions, by name. `table` tells the runtime which bytes
-        of the frame to keep at a statement, and which to fill with the pattern where a function or
-        block with variables begins.
+        `variables` maps the names of variables outside of functions to their types.
+
+        The attribute `at` maps the place of a statement to (stop, function, lowest offset in the frame of
+        a known variable, known variables). `table` tells the runtime which bytes of the frame to
+        keep at a statement, and which to fill with the pattern where a function or block with
+        variables begins.
         """
         self.at: dict[int, tuple[stops.Stop, dwarf.Function, int, list[dwarf.Variable]]] = {}
         self.variables = variables
@@ -235,9 +239,9 @@ def _run(
     before: int,
     pattern: int,
 ) -> list[_Event]:
-    """Follow a thread in the launch after `before` others; return its events.
+    """Call `launch`, follow a thread in its launch number `before` (from 0), and return the thread's events.
 
-    Unset memory gets the byte `pattern`.
+    Each byte of memory that has not been set is `pattern`.
     """
     library, three = native.library(), ctypes.c_uint * 3
     count = ctypes.c_size_t(len(code.table) // _STOP.size)
@@ -274,10 +278,9 @@ def _build_access(
 ) -> Access:
     """Return the access of an event.
 
-    `twin`: the event in the other run; `variables`: the thread's values by name.
-
-    Types by name have `function.shared`, of its ``__shared__`` variables, and `code.variables`, of
-    the global ones.
+    `twin` is the same event in the other run, and `variables` maps the names of the thread's variables
+    to their values. `function.shared` has the types of ``__shared__`` variables by name,
+    `code.variables` those of global ones.
     """
     # Its value's type is known from the variable that it accesses, or from a pointer of the thread
     # into the allocation.
@@ -315,8 +318,9 @@ def _build_steps(code: _Code, run: list[_Event], other_run: list[_Event]) -> lis
     # (frame pointer, number) of the calls that run, the outermost first
     open_calls: list[tuple[int, int]] = []
     open_steps: dict[int, Step] = {}  # number of a call -> its last step
-    # the place of the last statement, how many calls there were, the function
-    last, calls, function = (0, 0, None)
+    last = 0  # the place of the last statement
+    calls = 0  # how many calls there were
+    function = None  # that of the last statement
     for event, twin in zip(run, other_run, strict=True):
         if event.kind:
             if steps:

@@ -77,7 +77,10 @@ def _lock(path: Path) -> int:
 
 @functools.cache  # once per process
 def remove_left_over(parent: str) -> None:
-    """Remove this user's folders of `make` in the folder `parent` whose processes have ended, if there are locks."""
+    """Remove the folders that `make` made in `parent` for processes of this user that have ended.
+
+    Without locks (`fcntl`) nothing is removed: nobody knows which processes have ended.
+    """
     if fcntl is None:
         return
     for path in Path(parent).glob(f"{PREFIX}*"):

@@ -25,6 +25,8 @@ _PATH_ERRORS = (
 
 
 class _Commands(TyperGroup):
+    """A command with sub-commands, which prints the message of an `Interrupted` when Ctrl-C ends it."""
+
     def invoke(self, ctx: typer.Context) -> object:
         """Run a sub-command; Ctrl-C ends it with its message, if it has one, and exit status 130."""
         try:

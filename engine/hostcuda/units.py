@@ -90,10 +90,10 @@ def card(name: str) -> Card:
 
 
 def compute_cycles(work: Mapping[str, float], card: Card) -> dict[str, float]:
-    """Return the cycles of each unit of a multiprocessor that serve a launch, by the unit's name.
+    """Map the name of each unit ("DRAM", "L1 tags") to the cycles that it needs to serve a launch.
 
-    `work` is an item of `works`. Only their quotients mean something: the largest is the busiest
-    unit's.
+    `work` is an item of `works`. The cycles are summed over all blocks, as if one multiprocessor ran
+    them, so only their quotients mean something: the unit with the largest number is the busiest.
     """
     scale = card.bytes_per_cycle
     issued = sum(number * work[kind] for kind, number in card.instructions.items())
@@ -127,7 +127,8 @@ def works(records: Iterable[Mapping]) -> list[dict]:
         of warps they are ``memory_instructions``, ``arithmetic``, ``integer``, ``branches`` and
         ``divisions``; ``matrices`` are the operations on matrices.
     """
-    rows, known = [], {}  # a program may launch a kernel a thousand times
+    rows = []
+    known = {}  # record without its number -> its row: a program may make the same launch a thousand times
     for record in records:
         names = "module", "kernel", "grid", "block", "error", "matrices", "sites", "plays"
         key = json.dumps([record[name] for name in names])
@@ -139,8 +140,11 @@ def works(records: Iterable[Mapping]) -> list[dict]:
 
 @cache
 def _read_flow(module: str) -> list[dict]:
-    """Read the blocks of a compiled file's code, `FLOW`; empty off x86-64, or of a program of several files."""
-    # the copy of a module that a process loads twice is removed
+    """Return the blocks of a compiled file's code, which its section `FLOW` lists; see `_count_instructions`.
+
+    The list is empty off x86-64, for a program of several files, and if the file is gone.
+    """
+    # gone is a second copy of a module, which a process makes to load it twice
     return json.loads(Elf(module).content(FLOW) or "[]") if Path(module).is_file() else []
 
 
@@ -186,9 +190,9 @@ def _explain_none(record: Mapping, flow: Sequence[Mapping]) -> str:
 def _count_joined(record: Mapping) -> float:
     """Return how many wavefronts of shared memory nvcc is expected to save by joining loads into wider ones.
 
-    It joins neighbouring words to 16 bytes, which take two wavefronts: 16 / size of them become 2,
-    and each saves 1 - size / 8. Only requests of one or two addresses (``broadcast``) are joined:
-    others may not be aligned.
+    nvcc joins loads of neighbouring words into one load of 16 bytes, which takes two wavefronts. So
+    16 / size wavefronts become 2, and each load saves 1 - size / 8 wavefronts. Only requests of one or
+    two addresses (``broadcast``) are joined: others may not be aligned.
     """
     loads = [site for site in record["sites"] if (site["space"], site["op"]) == ("shared", "ld")]
     return sum(site["broadcast"] * max(0.0, 1 - site["size"] / 8) for site in loads)
@@ -216,10 +220,13 @@ def count_operations(work: Sequence[float]) -> float:
 
 
 def count_executions(record: Mapping, flow: Sequence[Mapping]) -> list[float]:
-    """Return how often warps executed each block of `flow`, the engine's code, in a launch; 0 if it is not known."""
-    # the number of a *piece*, a group of accesses in a block, to its executions
+    """Return how often the warps of a launch executed each block of its code, in the order of `flow`.
+
+    `flow` is what `_read_flow` returns for the launch's module. A number that is not known is 0.
+    """
+    # the number of a *piece*, a group of accesses in a block -> how often warps executed it
     plays = dict(record["plays"])
-    # None: no piece
+    # None: a block without a piece, which may follow from the blocks before it
     times = [
         max((plays.get(piece, 0) for piece in block["pieces"]), default=None) for block in flow
     ]

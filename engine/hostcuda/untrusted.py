@@ -28,6 +28,7 @@ from hostcuda.runtime import elf, native
 
 # --------------------------------------------------------------------------------------- The source
 def _split(text: str) -> frozenset[str]:
+    """Return the set of a text's words."""
     return frozenset(text.split())
 
 
@@ -93,6 +94,7 @@ _NO_ASM = (
 
 
 def _blank(text: str) -> str:
+    """Return a text with each character but line breaks replaced by a space, so that positions stay the same."""
     return re.sub(r"[^\n]", " ", text)
 
 
@@ -105,7 +107,12 @@ class _Text:
     """
 
     def __init__(self, source: str):
-        """Read a source, with lines joined; raise an EngineError where compilers could read it in two ways."""
+        """Read a source; raise an EngineError where compilers could read it in two ways.
+
+        Attributes: `joined` is the source with lines joined; `text` is the same without comments, and
+        `code` without comments and literals (spaces instead); `words` lists (position in `joined`,
+        word) outside of comments and literals.
+        """
         pieces = _SPLICE.split(source.replace("\r\n", "\n").removeprefix("\ufeff"))
         # where a line of the source ends inside a joined one
         self._splices = [*accumulate(map(len, pieces[:-1]))]
@@ -114,13 +121,12 @@ class _Text:
             raise self.error(
                 character.start(), "has a character or a line's end that compilers read differently"
             )
-        self.words = []  # (position, word)
+        self.words = []
         for match in _LEXEME.finditer(self.joined):
             if match["raw"]:
                 raise self.error(match.start(), 'has a raw string (R"…"): write an ordinary one')
             if match["word"]:
                 self.words.append((match.start(), match[0]))
-        # Without comments, and without literals, too; positions stay the same.
         self.text = _LEXEME.sub(lambda m: _blank(m[0]) if m["comment"] else m[0], self.joined)
         self.code = _LEXEME.sub(
             lambda m: _blank(m[0]) if m["comment"] or m["literal"] else m[0], self.joined
@@ -232,11 +238,11 @@ def _refuse_attributes(text: _Text) -> None:
 
 
 def _refuse_asm(source: str) -> None:
-    """Refuse assembler that `rewrite` has not replaced by functions of the engine."""
+    """Refuse assembler other than the inline PTX that the engine knows: `rewrite` replaces that by functions."""
     text = _Text(rewrite(source).text)
     for at, word in text.words:
         if _ASM.fullmatch(word) and not any(
-            p.match(text.text, at) for p in (_BARRIER, _DYNAMIC_SHARED)
+            allowed.match(text.text, at) for allowed in (_BARRIER, _DYNAMIC_SHARED)
         ):
             raise text.error(at, _NO_ASM.format(word))
 
@@ -250,7 +256,7 @@ def _refuse_expanded_asm(text: str) -> None:
     """
     scan = Scan(text)
     for match in _ASM.finditer(scan.code):
-        if not any(p.match(text, match.start()) for p in (_BARRIER, _DYNAMIC_SHARED)):
+        if not any(allowed.match(text, match.start()) for allowed in (_BARRIER, _DYNAMIC_SHARED)):
             line = scan.place(match.start())[1]
             raise EngineError(f"line {line}: a submitted kernel {_NO_ASM.format(match[0])}")
 
@@ -456,7 +462,10 @@ def refuse_symbols(
 
 
 def _list_called_by_loader(module: elf.Elf, symbols: Collection[elf.Symbol]) -> Iterator[str]:
-    """Yield the symbol of each function that the loader calls for a module; "" for an address that has none."""
+    """Yield the name of each function that the loader calls when it loads or unloads a module.
+
+    "" stands for an address that is no known function, and for a function that chooses an address.
+    """
     names = {symbol.value: symbol.name for symbol in symbols if symbol.kind == elf.STT_FUNC}
     entries = {
         relocation.place: relocation
@@ -483,18 +492,15 @@ _PLACE = re.compile(r"\t\.loc \d+ (\d+)")
 
 
 def refuse_calls(assembly: str) -> None:
-    """Refuse a module that calls or jumps to an address which it computes, or moves its stack by such a number.
+    """Raise an EngineError if a module calls or jumps to a computed address, or moves its stack by a computed number.
 
-    Nobody can say where that leads.
-
-    `assembly` is compiled for check mode, without jump tables; assembler statements in it are the
-    engine's own.
+    `assembly` is the module's text in assembler, compiled for check mode, without jump tables (which
+    are computed addresses, too). ``asm`` statements in it are the engine's own, and are not checked.
     """
     line, in_asm = "", False
     for text in assembly.splitlines():
-        if text.startswith(
-            ("#APP", "#NO_APP")
-        ):  # the compiler's marks around an assembler statement
+        # the compiler's marks around an assembler statement
+        if text.startswith(("#APP", "#NO_APP")):
             in_asm = text.startswith("#APP")
         elif place := _PLACE.match(text):
             line = place[1]
@@ -510,7 +516,7 @@ def refuse_calls(assembly: str) -> None:
 
 
 def _name_line(source: str, name: str) -> str:
-    """Return "line 3: ", the first line with the last part of a C++ `name`; empty if there is none."""
+    """Return "line 3: " for the first line of `source` with the word "f" of a C++ name such as "a::f", else ""."""
     word = name.rpartition("::")[2]
     for number, line in enumerate(source.splitlines(), 1):
         if re.search(rf"\b{re.escape(word)}\b", line):
@@ -523,13 +529,12 @@ _COMPILER_SECONDS = 20
 
 
 def guard(source: str = "", headers: Collection[str] = ()) -> None:
-    """Set hooks of the engine: this process loads and compiles only what `refuse_symbols` and `refuse_calls` let pass.
+    """Make this process compile and load only modules that the checks here let pass, and limit the compiler's time.
 
-    The compiler gets a limit on its processor time.
-
-    Call it in the process that runs a submission, before the submission is compiled. The engine
-    calls the hooks with each text for the compiler, with each assembler text for the linker, and
-    with the path of each compiled module.
+    Call it in the process that runs a submission, before the submission is compiled. It sets three
+    hooks of the engine, which raise an EngineError: `_refuse_expanded_asm` gets each text for the
+    compiler, `refuse_calls` each assembler text for the linker, and `refuse_symbols` the path of each
+    compiled module. It cannot be undone.
 
     Parameters
     ----------

@@ -29,7 +29,11 @@ _VERBS = {"ld": "load", "st": "store", "atom": "atomic operation", "red": "atomi
 
 
 class Waste(NamedTuple):
-    """The line of the source that wastes most (0: the launch itself), how many units, what it wastes, and a remedy."""
+    """What one line of the source wastes (line 0: what the shape of the launch wastes).
+
+    `units` is how many passes of the load and store unit (see the module) are wasted; `says` names the
+    waste as a clause, and `remedy` what to do about it.
+    """
 
     line: int
     units: float
@@ -77,7 +81,10 @@ def _count_units(site: Mapping) -> int:
 
 
 def _is_near(site: Mapping) -> bool:
-    """Return whether a warp's accesses to global memory are close together, though not side by side."""
+    """Return whether a warp's accesses to global memory are close together, though not side by side.
+
+    Then other accesses may use the rest of the same sectors.
+    """
     if site["space"] != "global" or site["op"] not in ("ld", "st"):
         return False
     sectors = max(site["requests"], site["bytes"] / _SECTOR)
@@ -95,9 +102,12 @@ def _fill_sectors(sites: Sequence[Mapping]) -> bool:
 
 
 def _find_wastes_of(site: Mapping, block: Sequence[int], code: str, spare: bool) -> Iterator[Waste]:
-    """Yield what an access wastes: sectors and lanes, unless its places in memory ask for them (`spare`); conflicts."""
+    """Yield what the accesses of one line and operation waste: sectors, wavefronts, idle lanes, repeated loads.
+
+    `spare`: do not name sectors and idle lanes, because other accesses use the same sectors.
+    """
     requests, units, verb = site["requests"], _count_units(site), _VERBS[site["op"]]
-    lanes = site["bytes"] / site["size"] / requests
+    lanes = site["bytes"] / site["size"] / requests  # active lanes per request
     line = site["line"]
     if site["space"] == "global":
         best = max(1, site["bytes"] / requests / _SECTOR)
@@ -157,8 +167,12 @@ def _find_wastes_of(site: Mapping, block: Sequence[int], code: str, spare: bool)
 
 
 def _find_remedy_of_conflicts(times: float, site: Mapping, block: Sequence[int], code: str) -> str:
-    """Return what helps against a shared access that takes `times` the best number of wavefronts, or ""."""
-    line, rows = site["line"], _WARP // block[0] if 0 < block[0] < _WARP else 1
+    """Return what helps against a shared access that takes `times` the best number of wavefronts.
+
+    "" if nothing helps: lanes whose banks are chosen by data meet by chance.
+    """
+    line = site["line"]
+    rows = _WARP // block[0] if 0 < block[0] < _WARP else 1  # of the block, that a warp covers
     if site["op"] not in ("ld", "st") or _is_chosen_by_data(line, code):
         # lanes that meet as rarely as by chance can be spread no better
         few = times <= _FEW_WAVEFRONTS
@@ -190,16 +204,16 @@ def _is_chosen_by_data(line: int, code: str) -> bool:
 
 
 def _find_idle_threads(launch: Mapping) -> Iterator[Waste]:
-    """Yield what the block of a launch wastes: lanes of its last warp."""
+    """Yield one `Waste` if the block of a launch leaves many lanes of its last warp idle, else nothing."""
     x, y, z = (*launch["block"], 1, 1)[:3]
     threads = x * y * z
-    whole = -(-threads // _WARP) * _WARP
-    if threads < _FEW_LANES * whole:
+    lanes = -(-threads // _WARP) * _WARP  # of whole warps
+    if threads < _FEW_LANES * lanes:
         units = sum(_count_units(site) for site in launch["sites"])
         yield Waste(
             0,
-            # more than the same lanes at one line
-            units * (1 - threads / whole) + 1,
-            f"{threads} threads per block leave {whole - threads} of {whole} lanes idle",
+            # 1 more, so that this cause wins over the same idle lanes counted at the only line
+            units * (1 - threads / lanes) + 1,
+            f"{threads} threads per block leave {lanes - threads} of {lanes} lanes idle",
             "take a multiple of 32 threads per block",
         )
