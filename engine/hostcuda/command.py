@@ -542,8 +542,8 @@ def _write(csv: Path | None, table, json: bool) -> None:
 def _prepare(context: typer.Context, script: str, args: list[str], most: int | None) -> list[str]:
     """Set HOSTCUDA_OUTPUT_LIMIT to `most`, if given; return the program's arguments without a ``--`` that begins them.
 
-    Without that, refuse arguments that are options of this command, which belong in front of the
-    program.
+    Without a ``--``, an argument that is an option of this command ends it with a message: it belongs in
+    front of the program.
     """
     if most is not None:
         os.environ["HOSTCUDA_OUTPUT_LIMIT"] = str(most)

@@ -225,7 +225,7 @@ def _examine_compiler() -> Requirement:
 
 
 def _report_failure(what: str, problem: str, remedy: str) -> Requirement:
-    """Return `what` as missing, because of a `problem`, or as slow if it only gave no answer in time."""
+    """Return the requirement `what` as missing, because of a `problem`, or as slow if it was only too slow."""
     if _NO_ANSWER not in problem:
         return Requirement(what, MISSING, problem, remedy)
     problem = problem.replace("does not work with it", "did not end in time").replace(
@@ -308,7 +308,10 @@ def _has_nvidia_hardware() -> bool:
 
 
 def _report_absence(what: str, for_gpu: bool, problem: str, remedy: str) -> Requirement:
-    """Return `what`, which is absent and only GPUs need: missing if one is wanted (`for_gpu`), else not needed."""
+    """Return the requirement `what`, which is absent and only GPUs need: missing if `for_gpu`, else not needed.
+
+    `for_gpu`: this machine has a GPU, or is asked to use one. `problem` and `remedy` are for the former.
+    """
     if for_gpu:
         return _report_failure(what, problem, remedy)
     return Requirement(what, UNUSED, "for an NVIDIA GPU, and there is none here")
@@ -336,7 +339,7 @@ def _examine_driver(gpus: list[tuple[str, str]], for_gpu: bool) -> Requirement:
 
 
 def _examine_gpus(gpus: list[tuple[str, str]], for_gpu: bool) -> Requirement:
-    """Examine the GPUs, (name, driver version) each: "2 × NVIDIA H200"."""
+    """Report the GPUs, given as (name, driver version), in words: "2 × NVIDIA H200"."""
     if gpus:
         names = [name for name, _ in gpus]
         return Requirement(

@@ -113,7 +113,7 @@ def _remove(path: Path) -> None:
 
 
 def publish(content: bytes, target: Path) -> None:
-    """Write a file in one step, and make its folder; OSError if that fails.
+    """Write `content` to the file `target` in one step, and make its folder; OSError if that fails.
 
     Other processes never see an incomplete file.
     """
@@ -130,7 +130,7 @@ def publish(content: bytes, target: Path) -> None:
 
 
 def write(path: Path | str, content: str | bytes) -> Path:
-    """Write a file in one step, text as UTF-8, and make its folder; return its path.
+    """Write `content` to a file in one step, text as UTF-8, and make its folder; return the file's path.
 
     Raises EngineError if the file cannot be written; an older file of that name is unchanged then.
     """

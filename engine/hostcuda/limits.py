@@ -29,7 +29,7 @@ _BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24, (11, 0): 24, (12, 0):
 
 
 def of_capability(major: int, minor: int) -> dict[str, int]:
-    """Return the limits of a multiprocessor that follow from the compute capability alone.
+    """Return the limits of a multiprocessor that follow from the compute capability, `major`.`minor`, alone.
 
     Returns
     -------

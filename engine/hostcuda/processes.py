@@ -317,7 +317,7 @@ _RESIDENT = re.compile(r"^Rss(?:Anon|Shmem):\s*(\d+)", re.MULTILINE)  # of /proc
 
 
 def list_descendants(pid: int) -> list[Path]:
-    """Return the folders in ``/proc`` of a process and its descendants, without those that have ended."""
+    """Return the folders in ``/proc`` of the process `pid` and its descendants, without those that have ended."""
     folders, waiting = [], [pid]
     while waiting:
         process = Path(f"/proc/{waiting.pop()}")
@@ -329,7 +329,7 @@ def list_descendants(pid: int) -> list[Path]:
 
 
 def measure_memory(pid: int) -> int:
-    """Return the bytes of memory of a process and its descendants, without the files that they map."""
+    """Return the bytes of memory of the process `pid` and its descendants, without the files that they map."""
     return sum(map(resident_bytes, list_descendants(pid)))
 
 

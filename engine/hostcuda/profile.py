@@ -323,7 +323,11 @@ def _explain_register_refusals(rows: Sequence[dict]) -> str:
 def _find_compiler_figures(
     records: Sequence[dict], modules: Sequence[dict]
 ) -> tuple[list[dict], str, str]:
-    """Return a dict of nvcc's figures per launch, the compiler's name and target, and a remark; empty without nvcc."""
+    """Return nvcc's figures for launches: (a dict per launch, the compiler's name and target, a remark).
+
+    `records` and `modules` are those of `recorded`. The remark names kernels that nvcc refuses. Without
+    modules or nvcc, all of it is empty.
+    """
     rows = [{} for _ in records]
     if not modules or not nvcc_available():
         return rows, "", ""
@@ -352,7 +356,11 @@ def _find_compiler_figures(
 
 
 def _measure(command: Sequence[str], folder: Path, timeout: float | None, capture: bool) -> Profile:
-    """Profile a command on a GPU with ncu, or with events if ncu has no counters; write ncu's log to `folder`."""
+    """Profile a command on a GPU with ncu, whose log goes into `folder`, or with events if ncu has no counters.
+
+    EngineError if it has none and the command starts no Python, because events are measured from there.
+    For `timeout` and `capture` see `profile_script`.
+    """
     log, note, ended, launches = folder / "ncu.csv", f"Source: {NCU}.", None, []
     try:
         ended = processes.run(nsight.ncu_command(command, log), _ON_GPU, timeout, capture)

@@ -28,7 +28,10 @@ def variable(name: str) -> tuple[str, str]:
 
 
 def cache_dir() -> Path:
-    """Return the folder of compiled kernels (it may not exist), as `of_user`: HOSTCUDA_CACHE_DIR, ~/.cache/hostcuda."""
+    """Return the folder of compiled kernels, which need not exist: HOSTCUDA_CACHE_DIR, or else ~/.cache/hostcuda.
+
+    EngineError if this user has no home folder.
+    """
     return of_user(variable("CACHE_DIR")[0], "XDG_CACHE_HOME", "~/.cache", "hostcuda")
 
 

@@ -247,7 +247,10 @@ def count_executions(record: Mapping, flow: Sequence[Mapping]) -> list[float]:
 
 
 def merge(launch_works: Sequence[Mapping]) -> dict:
-    """Add up the items of `works` of several launches of a kernel; `launches` is their number."""
+    """Return one item like those of `works` with the sums over several launches of a kernel.
+
+    Its ``launches`` is their number, and its texts are those of the first.
+    """
     return {
         **{
             name: value if isinstance(value, str) else sum(work[name] for work in launch_works)

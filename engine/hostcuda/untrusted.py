@@ -186,7 +186,11 @@ def refuse(source: str, headers: Collection[str] = ()) -> None:
 
 
 def _refuse_directives(text: _Text, headers: Collection[str]) -> None:
-    """Refuse directives but conditions, #define, #pragma unroll and the like, and #include of CUDA's and `headers`."""
+    """Raise an EngineError for a directive that may do more than a kernel needs.
+
+    Allowed are conditions, #define of names that are no attributes, pragmas that `_PRAGMA` matches, and
+    #include of CUDA's headers, of `_STANDARD` ones and of `headers`.
+    """
     for match in _DIRECTIVE.finditer(text.text):
         word, rest = match[1], match[2]
         if word not in _DIRECTIVES or (not word and rest.strip()):
@@ -225,7 +229,7 @@ def _list_cuda_headers() -> set[str]:
 
 
 def _refuse_attributes(text: _Text) -> None:
-    """Refuse each ``__attribute__((…))`` and ``[[…]]`` whose name is not in `_ATTRIBUTES`."""
+    """Raise an EngineError for an ``__attribute__((…))`` or ``[[…]]`` whose name is not in `_ATTRIBUTES`."""
     for match in re.finditer(r"\b__attribute(?:__)?\b", text.code):
         attribute = _ATTRIBUTE.match(text.code, match.start())
         if not attribute or attribute[1].strip().strip("_") not in _ATTRIBUTES:
@@ -238,7 +242,7 @@ def _refuse_attributes(text: _Text) -> None:
 
 
 def _refuse_asm(source: str) -> None:
-    """Refuse assembler other than the inline PTX that the engine knows: `rewrite` replaces that by functions."""
+    """Raise an EngineError for assembler that is not inline PTX which `rewrite` replaces by functions."""
     text = _Text(rewrite(source).text)
     for at, word in text.words:
         if _ASM.fullmatch(word) and not any(
@@ -248,7 +252,7 @@ def _refuse_asm(source: str) -> None:
 
 
 def _refuse_expanded_asm(text: str) -> None:
-    """Refuse assembler that is left in the compiler's `text`: a macro may have hidden it from `_refuse_asm`.
+    """Raise an EngineError for assembler in the compiler's `text`: a macro may have hidden it from `_refuse_asm`.
 
     `text` is preprocessed and rewritten, with directives that give the submission's lines. It may
     have two forms of asm: ``asm volatile("" ::: "memory")``, and

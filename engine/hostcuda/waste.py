@@ -95,7 +95,7 @@ def _is_near(site: Mapping) -> bool:
 
 
 def _fill_sectors(sites: Sequence[Mapping]) -> bool:
-    """Return whether the loads that are near use most bytes of the sectors that they load, all together."""
+    """Return whether the loads among `sites` that are near (`_is_near`) together use most bytes of their sectors."""
     near = [site for site in sites if site["requests"] and site["op"] == "ld" and _is_near(site)]
     loaded = sum(site["loaded"] for site in near)
     return sum(site["bytes"] for site in near) >= _FULL * _SECTOR * loaded

@@ -182,7 +182,10 @@ class _Case:
     """
 
     def __init__(self, module, kernel: str | HostFunction, case: Mapping, number: int):
-        """Look up the kernel in `module`, refuse wrong arguments, and make the arrays of `case`, the `number`-th."""
+        """Look up the kernel in `module`, check the arguments, and make the arrays of `case`, which has this number.
+
+        The number counts from 0, and names a case without a name. EngineError if an argument is wrong.
+        """
         self.function = _find_function(module, kernel)
         self.name = case.get("name") or f"case {number + 1}"
         block = case.get("block", [1])
@@ -246,7 +249,7 @@ class _Case:
                 self._refuse_dtype(name, spec.get("dtype", "float32"))
 
     def _refuse_number(self, parameter, number: bool | float) -> None:
-        """Refuse a number that a parameter of the kernel cannot hold: it would be cut, or become infinite."""
+        """Raise an EngineError for a number that a parameter cannot hold: it would be cut, or become infinite."""
         scalar = np.dtype(f"{_SCALARS[parameter.kind]}{8 * parameter.size}")
         if "bool" in parameter.declaration.split():
             wanted, fits = "true or false", isinstance(number, bool)
@@ -267,7 +270,7 @@ class _Case:
             )
 
     def _refuse_dtype(self, name: str, dtype: str) -> None:
-        """Refuse a dtype that NumPy does not know, or that differs from the kernel's declaration of the parameter."""
+        """Raise an EngineError for a dtype that NumPy does not know, or that the kernel's parameter does not have."""
         try:
             given = np.dtype(dtype)
         except TypeError:

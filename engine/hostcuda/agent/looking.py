@@ -18,7 +18,7 @@ def as_text(answer: Mapping) -> str:
 
 
 def _write_line(row: Mapping) -> list[str]:
-    """Return the text of a line's accesses of one kind: how many requests, and its worst one."""
+    """Return lines of text about one source line's accesses of one kind: how many requests, and the worst one."""
     units = "sectors" if "sectors" in row else "wavefronts"
     count = row.get(units, 0)
     array = row["array"] or f"{row['space']} memory"
@@ -46,6 +46,6 @@ def _write_lanes(lanes: Sequence[int | None]) -> str:
 
 
 def _write_step(row: Mapping) -> list[str]:
-    """Return the text of a line that a thread ran: the variables that it set, and its accesses."""
+    """Return lines of text about one source line that a thread ran: the variables that it set, and its accesses."""
     sets = [f"{name} = {value}" for name, value in row["sets"].items()]
     return [f"line {row['line']}: {row['text']}", *(f"  {text}" for text in sets + row["accesses"])]

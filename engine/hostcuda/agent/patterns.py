@@ -91,7 +91,7 @@ def _format_indices(numbers: np.ndarray) -> str:
 
 
 def _describe_values(got: np.ndarray, want: np.ndarray) -> str:
-    """Return how the wrong values follow from the right ones ("off by 1", "2 times the right value"), or ""."""
+    """Return how the wrong values `got` follow from the right ones, `want`: "2 times the right value"; or ""."""
     if lost := int((~np.isfinite(got)).sum()):
         return f"{lost} of them NaN or infinite"
     if len(got) < 2 or not np.isfinite(want).all():
@@ -118,7 +118,7 @@ def _describe_values(got: np.ndarray, want: np.ndarray) -> str:
 
 
 def _describe_order(got: np.ndarray, want: np.ndarray, shape: tuple[int, ...], block: int) -> str:
-    """Return how right values are at wrong places (shifted by an element, block or row, transposed, ...), or ""."""
+    """Return how the values `got` are the right ones, `want`, at wrong places, e.g. "transposed"; or ""."""
     close = {"rtol": 1e-3, "atol": 1e-6}
     for shift in dict.fromkeys((1, block, shape[-1])):
         for sign, ours, theirs in (

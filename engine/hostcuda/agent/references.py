@@ -130,7 +130,7 @@ def _call(reference: Callable, case: Case) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _require_real(name: str, dtype: np.dtype, case: Case) -> None:
-    """Refuse an array of a reference whose elements are no real numbers."""
+    """Raise an EngineError if `dtype`, of a reference's array `name` in a case, is not one of real numbers."""
     if dtype.kind not in "biuf":
         raise EngineError(
             f"the reference's {name} in {case.name} has the dtype {dtype}: return real numbers"

@@ -108,8 +108,8 @@ def _judge(run, job: Mapping, cases: Sequence[Mapping]) -> str | None:
 def _blames(run, kinds: Sequence[str]) -> bool:
     """Return whether a run on unequal sizes that fails may fail because of edits of these kinds.
 
-    A guard decides for which sizes a kernel is right. Of the others, a barrier can be one that some
-    threads of a block do not reach.
+    A guard decides for which sizes a kernel is right. A barrier that was added may be one that some
+    threads of a block do not reach: then synccheck has a finding. Other kinds do not depend on sizes.
     """
     return "guard" in kinds or any(row["tool"] == "synccheck" for row in run.findings.rows)
 

@@ -419,7 +419,7 @@ def _list_doubts(events: Sequence[Mapping], lines: Sequence[str], kernel: str) -
 
 
 def _find_stop(run: Run, reason: str) -> int:
-    """Return the line where a launch that hangs was stopped, or the one that accessed memory most often; 0: unknown."""
+    """Return the line where a launch that hangs was stopped, or which accessed memory most often; 0: unknown."""
     named_line = re.search(
         r"\w\.cu:(\d+)", " ".join([reason, *(record["error"] for record in run.records)])
     )

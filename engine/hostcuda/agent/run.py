@@ -260,7 +260,11 @@ def _run_walled(
     seconds: float,
     environment: Mapping[str, str],
 ) -> tuple[processes.Ended, str]:
-    """Run a command in the sandbox; return (how it ended, a sentence if a limit other than time stopped it, or "")."""
+    """Run a command in the sandbox for at most `seconds`; return how it ended, and why it was stopped.
+
+    The latter is a sentence about a limit other than time, or "". `environment` is added to the
+    sandbox's own.
+    """
     # After SIGINT the child keeps its records. It has 3 s to end, and the sandbox 5 s to start.
     ended = sandbox.run(
         ["timeout", "-s", "INT", "-k", "3", f"{seconds:.0f}", *command],

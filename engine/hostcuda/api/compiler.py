@@ -50,7 +50,10 @@ def compile(
     include_dirs: Iterable[str | Path] | None = None,
     target: str = "cubin",
 ) -> bytes:
-    """Compile CUDA C++ and return the compiled file's bytes; for the parameters see `SourceModule`."""
+    """Compile CUDA C++ and return the bytes of a file that `module_from_buffer` loads; CompileError if it fails.
+
+    `target` has no effect; for the other parameters see `SourceModule`.
+    """
     del nvcc, code, target  # PyCUDA's parameters, without effect here
     options = DEFAULT_NVCC_FLAGS if options is None else options
     kernels = make_unit(source, options, no_extern_c, arch, include_dirs)
@@ -203,8 +206,10 @@ def _load(source: Unit, manifest: dict) -> Module:
 def _find_parameters(
     kernel: native.LoadedKernel, declarations: dict[str, list[str]]
 ) -> dict[int, tuple[str, str]]:
-    """Map the offset of each argument of a kernel to (the parameter's name, type of a pointer's elements, or "")."""
-    # `declarations` maps a kernel's name to a list such as ["const float *x", "int n"].
+    """Map the offset of each argument of a kernel to (the parameter's name, type of a pointer's elements, or "").
+
+    `declarations` maps a kernel's name to a list such as ["const float *x", "int n"].
+    """
     pairs = zip(
         kernel.parameters, map(_PARAMETER.search, declarations.get(kernel.name, ())), strict=False
     )

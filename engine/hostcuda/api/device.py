@@ -275,7 +275,7 @@ _limits = {
 
 
 def init(flags: int = 0) -> None:
-    """Start the engine; its runtime library is built by the first call on a machine."""
+    """Start the engine; its runtime library is built by the first call on a machine. The flags have no effect."""
     del flags
     native.library()
 

@@ -303,9 +303,10 @@ class Function:
         cooperative: bool = False,
         **more: Any,
     ) -> None:
-        """Queue the kernel with packed arguments and `shared` bytes of dynamic shared memory; refuse wrong geometry.
+        """Queue the kernel with packed arguments and `shared` bytes of dynamic shared memory per block.
 
-        `more` are further arguments of `native.launch`.
+        `more` are further arguments of `native.launch`. TypeError or LogicError if the geometry is wrong or
+        exceeds a limit.
         """
         try:
             # that of an earlier launch is not checked again
@@ -354,7 +355,10 @@ class Function:
         stream: Stream | None,
         cooperative: bool,
     ) -> float:
-        """Launch as `_launch`, on the default stream, and wait; return the run time in seconds."""
+        """Queue the kernel on the default stream, and wait; return the run time in seconds.
+
+        The parameters are those of `_launch`; AssertionError, as in PyCUDA, if a stream is given.
+        """
         if stream is not None:
             raise AssertionError("Can't time the kernel on an asynchronous invocation")
         Context.synchronize()
@@ -585,13 +589,13 @@ class Function:
         *args: Any,
         shared_size: int = 0,
     ) -> None:
-        """Launch on a stream, as `prepared_call`."""
+        """Launch on a stream (None: the default one), else as `prepared_call` does; do not wait."""
         self._launch(grid, block, self._pack_prepared(args), shared_size, stream)
 
     def prepared_timed_call(
         self, grid: tuple[int, ...], block: tuple[int, ...], *args: Any, shared_size: int = 0
     ) -> Callable[[], float]:
-        """Launch as `prepared_call`; return a function that waits and returns the run time in seconds."""
+        """Launch as `prepared_call` does; return a function that waits and returns the run time in seconds."""
         packed = self._pack_prepared(args)
         start, end = Event(), Event()
         start.record()

@@ -171,7 +171,7 @@ def mem_alloc(size: int) -> DeviceAllocation:
 
 
 def mem_alloc_like(array: Any) -> DeviceAllocation:
-    """Allocate as many bytes as `array` has."""
+    """Allocate as many bytes of device memory as `array` has; raises as `mem_alloc` does."""
     return mem_alloc(array.nbytes)
 
 
@@ -226,10 +226,10 @@ def device_span(
 
 
 def host_span(obj: Any, call: str, writable: bool = False) -> tuple[int, int, np.ndarray]:
-    """Return (address, bytes, array) of the host side of a copy by `call`; another buffer becomes an array of bytes.
+    """Return (address, bytes, array) of `obj`, the host side of a copy by `call`, e.g. "cuMemcpyHtoD".
 
-    TypeError, ValueError or BufferError if it has no bytes, is not contiguous, or should be
-    `writable` and is not.
+    The array is `obj` itself, or an array of bytes on the memory of another buffer. TypeError,
+    ValueError or BufferError if it has no bytes, is not contiguous, or should be `writable` and is not.
     """
     array = obj
     if not isinstance(obj, np.ndarray):
@@ -464,7 +464,10 @@ def memcpy_htod(dest: DevicePointer, src: Any) -> None:
 
 
 def memcpy_htod_async(dest: DevicePointer, src: Any, stream: Stream | None = None) -> None:
-    """Queue a copy from host to device; page-locked memory must stay unchanged until it is done."""
+    """Queue a copy of the host array `src` to the device memory `dest`; raises as `memcpy_htod` does.
+
+    Page-locked memory must stay unchanged until the copy is done; other memory is read during the call.
+    """
     address, size, array = host_span(src, "cuMemcpyHtoDAsync")
     to = device_span(dest, size, "cuMemcpyHtoDAsync", array, fills=True)
     if not is_pagelocked(address, size):  # the program may change it after the call
@@ -476,16 +479,16 @@ def memcpy_htod_async(dest: DevicePointer, src: Any, stream: Stream | None = Non
 
 
 def memcpy_dtoh(dest: Any, src: DevicePointer) -> None:
-    """Copy as many bytes of device memory as the host array `dest` has, and wait.
+    """Copy as many bytes of the device memory `src` as the host array `dest` has, and wait.
 
-    Raises as `memcpy_htod`.
+    BufferError if `dest` is read-only; else the errors of `memcpy_htod`.
     """
     address, size, array = host_span(dest, "cuMemcpyDtoH", writable=True)
     native.memcpy("DtoH", address, device_span(src, size, "cuMemcpyDtoH", array), size, None, True)
 
 
 def memcpy_dtoh_async(dest: Any, src: DevicePointer, stream: Stream | None = None) -> None:
-    """Queue a copy from device to host.
+    """Queue a copy from the device memory `src` to the host array `dest`; raises as `memcpy_dtoh` does.
 
     Into ordinary memory it waits; into page-locked memory it returns at once.
     """
@@ -498,14 +501,14 @@ def memcpy_dtoh_async(dest: Any, src: DevicePointer, stream: Stream | None = Non
 
 
 def memcpy_dtod(dest: DevicePointer, src: DevicePointer, size: int) -> None:
-    """Copy `size` bytes on the device (asynchronous to the host, as on a GPU)."""
+    """Queue a copy of `size` bytes from `src` to `dest`, both on the device, in the default stream; do not wait."""
     memcpy_dtod_async(dest, src, size)
 
 
 def memcpy_dtod_async(
     dest: DevicePointer, src: DevicePointer, size: int, stream: Stream | None = None
 ) -> None:
-    """Queue a copy of `size` bytes on the device."""
+    """Queue a copy of `size` bytes from `src` to `dest`, both on the device; LogicError if one has fewer bytes."""
     size = as_count(size, "cuMemcpyDtoD", "the number of bytes")
     to, source = device_span(dest, size, "cuMemcpyDtoD"), device_span(src, size, "cuMemcpyDtoD")
     native.memcpy("DtoD", to, source, size, handle_of(stream), False)
@@ -551,7 +554,10 @@ memset_d32, memset_d32_async = _make_memset(4)
 
 
 def to_device(bf_obj: Any) -> DeviceAllocation:
-    """Allocate device memory and fill it with a copy of the array (made contiguous in C order if it is not)."""
+    """Allocate device memory and fill it with a copy of `bf_obj`, an array or another buffer, and wait.
+
+    An array is copied in C order, whatever its own order is.
+    """
     array = np.ascontiguousarray(bf_obj) if isinstance(bf_obj, np.ndarray) else bf_obj
     _, size, array = host_span(array, "to_device")
     result = mem_alloc(size)
@@ -562,7 +568,7 @@ def to_device(bf_obj: Any) -> DeviceAllocation:
 def from_device(
     devptr: DevicePointer, shape: int | tuple[int, ...], dtype: DTypeLike, order: Order = "C"
 ) -> np.ndarray:
-    """Copy device memory into a new host array of this shape and dtype, and wait; raises as `memcpy_dtoh`."""
+    """Copy device memory into a new host array of this shape, dtype and order, and wait; raises as `memcpy_dtoh`."""
     result = np.empty(shape, dtype, order)
     memcpy_dtoh(result, devptr)
     return result
@@ -612,7 +618,7 @@ class Out(ArgumentHandler):
     """An array that is copied back after the kernel has run."""
 
     def pre_call(self, stream: Stream | None) -> None:
-        """Before the launch, refuse an array that cannot be written; the stream has no effect."""
+        """Raise BufferError, before the launch, if the array cannot be written; the stream has no effect."""
         host_span(self.array, "Out", writable=True)
 
     def post_call(self, stream: Stream | None) -> None:

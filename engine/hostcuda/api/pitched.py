@@ -70,7 +70,11 @@ def mem_alloc_pitch(width: int, height: int, access_size: int) -> tuple[DeviceAl
 
 
 def _find_host_extent(memory: Any, call: str, writable: bool) -> tuple[int, int, np.ndarray]:
-    """Return (address, bytes, array of these bytes) of all that a host array spans; its rows may have a pitch, too."""
+    """Return (address, bytes, array of these bytes) of all that `memory`, a host array, spans.
+
+    Its rows may have a pitch, too. The errors are those of `hostcuda.api.memory.host_span`, to which
+    `writable` belongs.
+    """
     if not isinstance(memory, np.ndarray) or memory.flags.forc or min(memory.strides) < 0:
         address, size, _ = host_span(memory, call, writable)
     else:
@@ -200,7 +204,7 @@ class Memcpy2D:
     set_src_unified, set_dst_unified = set_src_host, set_dst_host
 
     def set_src_array(self, array: Any) -> None:
-        """Refuse: the engine has no CUDA arrays, which textures read."""
+        """Raise a LogicError: the engine has no CUDA arrays, which textures read."""
         raise LogicError(
             f"{self._CALL} failed: not supported: the CPU engine has no CUDA arrays; use device memory"
         )
@@ -208,10 +212,10 @@ class Memcpy2D:
     set_dst_array = set_src_array
 
     def __call__(self, stream: Stream | bool | None = None, *, aligned: bool = True) -> None:
-        """Copy, and wait; with a `Stream` queue the copy there, as `memcpy_htod_async` and its like do.
+        """Copy, and wait; with a `Stream` queue the copy there.
 
-        A copy from device to device never waits. `aligned` has no effect; PyCUDA also takes it, a bool,
-        as the first argument.
+        A queued copy to ordinary host memory waits, too, and a copy from device to device never does.
+        `aligned` has no effect; PyCUDA also takes it, a bool, as the first argument.
 
         Raises
         ------

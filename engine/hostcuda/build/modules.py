@@ -85,7 +85,10 @@ def _obtain_in_entry(
 
 
 def _compile_into(entry: Path, unit: Unit, keep: bool) -> dict:
-    """Compile a unit in a temporary folder and publish the result in the folder `entry`; return its manifest."""
+    """Compile a unit in a temporary folder and publish the result in the folder `entry`; return its manifest.
+
+    `keep`: do not remove the temporary folder, and print its name.
+    """
     prefix, where = ("hostcuda-kernel-", None) if keep else ("build-", cache.scratch())
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=where))
     # the names of `obtain`: a key's first 2 digits, and 38

@@ -13,7 +13,8 @@ WITHOUT_MACROS = "hostcuda_undef.h"
 def find_folder(command: list[str], flags: list[str], program: bool) -> tuple[str, tuple[str, ...]]:
     """Return where `make_prelude` keeps a precompiled header: its folder in the cache, and the names of its files.
 
-    `program`: the header for a whole program, not for a kernel alone.
+    `command` and `flags` are the compiler's. `program`: the header for a whole program, not for a kernel
+    alone.
     """
     kind = ("program",) if program else ()
     precompiled = f"{_PLAIN}.{'pch' if toolchain.is_clang(command) else 'gch'}"

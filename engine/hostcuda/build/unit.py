@@ -262,7 +262,10 @@ class Unit:
         return rewrite(text, Names() if self.program else None, "synccheck" in self.tools)
 
     def write_text(self, rewritten: str, why_fibers: str, without: Iterable[str] = ()) -> str:
-        """Return the text for the compiler; if `why_fibers` is empty, kernels but those `without` get thread loops."""
+        """Return the text for the compiler from the text `rewritten` of `rewrite`.
+
+        If `why_fibers` is empty, all kernels but those named in `without` get thread loops.
+        """
         # For profile, whose counts are to have each iteration of a loop and each read of a constant
         # array.
         text = (
@@ -474,7 +477,10 @@ class Unit:
             without_loops |= kernels_in_errors
 
     def _write_command(self, folder: Path, text: str, cuda: bool, is_unchanged: bool) -> list[str]:
-        """Write a text, which has kernels or not (`cuda`), into `folder`; return the command that compiles it there."""
+        """Write a text into `folder`; return the command that compiles it there, without the options for the output.
+
+        `cuda`: whether it has kernels. `is_unchanged`: whether `make_exact` has left it as it was.
+        """
         (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
         has_halves = bool(re.search(r"\b(?:__)?half2?\b", text))  # half, __half2
         loops_flags = toolchain.loops_flags(self.command, has_halves) if PREFIX in text else []
@@ -567,7 +573,9 @@ def make_unit(
 ) -> Unit:
     """Return the `Unit` of a source, for these tools of check mode.
 
-    Other parameters: see `compiler.SourceModule`.
+    `program`: it is a whole program, of which `entry` is called. Other parameters: see
+    `hostcuda.api.compiler.SourceModule`. CompileError if there is no compiler, or an option lacks its
+    value.
     """
     read_options = read(options, include_dirs, arch)
     return Unit(str(source), read_options, not no_extern_c, program, tools=tools, entry=entry)

@@ -165,7 +165,9 @@ def list_shared(text: str) -> set[str]:
 
 def _is_declared_once(name: str, code: str) -> bool:
     """Return whether no more than one place in a text without macros and strings can declare a name."""
-    places = len(re.findall(_MAY_DECLARE.format(*[name] * 7), code))
+    places = len(
+        re.findall(_MAY_DECLARE.format(*[name] * 7), code)
+    )  # the pattern has 7 places for the name
     commas: dict[int, bool] = {}  # position -> whether it is in a declaration
     for match in re.finditer(_BEHIND_COMMA.format(name), code):
         commas[match.start()] = _may_declare_behind(code, match.start(), commas)

@@ -90,10 +90,10 @@ def _find_shared_array(source: str, name: str, size: int) -> tuple[str, list[int
 
 
 def format_shared(source: str, place: re.Match) -> str:
-    """Return a match of `SHARED_PLACE` as the kernel writes it, with indices and the type.
+    """Return the text of `place`, a match of `SHARED_PLACE`, as the kernel writes it, with indices and the type.
 
-    It is "s[3][7][0] of the __shared__ array s of 4 x 8 x 8 halfs". An array of one dimension stays
-    as it is if its elements are as large as the access.
+    It is "s[3][7][0] of the __shared__ array s of 4 x 8 x 8 halfs". The text stays as it is if the array
+    is not found in `source`, or has one dimension and elements as large as the access.
     """
     index, name, distance, side, count, unit = place.groups()
     array = _find_shared_array(source, name, int(count) * int(unit))

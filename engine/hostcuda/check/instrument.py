@@ -202,7 +202,10 @@ def _read_blocks(lines: list[str]) -> list[Block]:
 
 
 def _find_kind(line: str, place: str) -> int | None:
-    """Return the index in `WORK` of an instruction's kind; None if it is of none, or not the kernel's own work."""
+    """Return the index in `WORK` of an instruction's kind; None if it is of none, or not the kernel's own work.
+
+    `place` is "file:line", or `IN_HEADERS` for the engine's headers, of which only arithmetic counts.
+    """
     operation = line.split(None, 1)[0]
     kind = next((i for i, pattern in enumerate(WORK.values()) if pattern.match(operation)), None)
     is_own = place != IN_HEADERS or kind in ARITHMETIC
@@ -409,7 +412,10 @@ def _write_flow(blocks: list[Block], numbers: dict[Block, list[int]]) -> list[st
 
 
 def _write_tail(pieces: list[str], accesses: list[str], stubs: list[str]) -> list[str]:
-    """Return lines: the log's variables, the call into the runtime when the log is full, and the two tables' rows."""
+    """Return the lines behind the code: the log's variables, the call into the runtime when it is full, two tables.
+
+    `pieces` and `accesses` are the tables' rows, and `stubs` the code that runs when the log is full.
+    """
     # Those that a call may change, for the code that did not expect one; an odd number keeps the
     # stack aligned.
     registers = ["%rax", "%rdi", "%rsi", "%rdx", "%rcx", "%r8", "%r9"]

@@ -442,7 +442,7 @@ _UNITS = {"global": "sectors", "shared": "wavefronts", "constant": "wavefronts"}
 
 @functools.cache
 def _list_counters(space: str, op: str) -> list[Counter]:
-    """Return the counters of accesses to a memory space with an operation: "global", "ld"."""
+    """Return the counters of accesses to a memory space, e.g. "global", with an operation, e.g. "ld"."""
     return [counter for counter in COUNTERS if counter.space == space and counter.op in ("", op)]
 
 
@@ -577,7 +577,10 @@ def _list_choices(raw: dict) -> set[tuple[str, int, str]]:
 
 
 def _may_discard(module: str, finding: Finding) -> bool:
-    """Return whether a shuffle from an absent lane only sets a variable that a later condition may not use."""
+    """Return whether a finding is a shuffle from an absent lane whose result a later condition may leave unused.
+
+    `module` is the path of the kernel's module, whose source is read if the finding's file is not there.
+    """
     if finding.kind != "absent lane" or not finding.line:
         return False
     path = Path(finding.file)

@@ -263,7 +263,7 @@ class _Statement:
         raise ValueError(f"the CPU engine cannot read the operand {text or '(none)'} of inline PTX")
 
     def write_to(self, text: str):
-        """Return the C++ expression of an operand that is written; refuse an input, and what is no register."""
+        """Return the C++ expression of an operand that is written; ValueError for an input, and what is no register."""
         number = re.fullmatch(r"%(\d+)", text)
         if (
             number

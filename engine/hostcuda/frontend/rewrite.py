@@ -385,14 +385,15 @@ def rewrite(
 
 
 def _find_shared_names(defined: list[Kernel]) -> set[str]:
-    """Return the names that kernels in several namespaces have."""
+    """Return the names that kernels of several namespaces share; `defined` are all kernels of the text."""
     scopes = {(kernel.name, kernel.scope) for kernel in defined if not kernel.template}
     return {name for name, count in Counter(name for name, _ in scopes).items() if count > 1}
 
 
 def _edit_kernels(scan: Scan, kernels: list[Kernel], qualifies: bool):
-    """Yield edits behind each `Kernel` that register it or keep a template's bounds, or refuse what nvcc refuses.
+    """Yield edits at each `Kernel`: behind it, they register it or keep a template's bounds.
 
+    In front of a kernel that nvcc refuses, they put a ``static_assert`` with the reason.
     If it `qualifies`, kernels of one name in several namespaces are registered with these.
     """
     defined = [kernel for kernel in kernels if not kernel.declared]

@@ -89,8 +89,9 @@ def merge_sides(device: str, host: str) -> str:
 
 
 def _merge_lines(scans: tuple[Scan, Scan], functions: list[dict[int, _Function]]):
-    """Return the list of the device's lines, with the host's where the device's are empty; refuse other differences.
+    """Return the list of the device's lines, with the host's where the device's are empty.
 
+    ValueError, with a place and a sentence, for other differences.
     `scans` are those of device and host, `functions` two dicts: line of its "{" -> `_Function`. The
     bodies of functions that both sides have may differ, and so may functions that are not the
     host's.
@@ -169,8 +170,9 @@ _OF_DEVICE = re.compile(
 def find_side_errors(
     text: str, call_graph: str, program: bool
 ) -> Iterator[tuple[tuple[str, int], str]]:
-    """Yield ((file, line), "error: ..." or "warning: ...") where host code uses what is the device's, or vice versa.
+    """Yield ((file, line), "error: ..." or "warning: ...") where host code uses functions or variables of the device.
 
+    Also where device code uses those of the host.
     `call_graph` is the text that the compiler wrote for `LIST_CALLS`. `program`: whether the host
     code runs, too.
     """

@@ -21,7 +21,7 @@ NO_PERMISSION = "ERR_NVGPUCTRPERM"
 
 
 def find(tool: str) -> str | None:
-    """Return the path of a tool such as `ncu`, or None: from PATH, the CUDA toolkit's folders, or NVIDIA's wheels."""
+    """Return the path of a tool such as "ncu", from PATH, the CUDA toolkit's folders or NVIDIA's wheels; or None."""
     path = shutil.which(tool)
     if path:
         return path
@@ -42,8 +42,8 @@ def find(tool: str) -> str | None:
 def ncu_command(program: Sequence[str], log: Path, metrics: Iterable[str] = METRICS) -> list[str]:
     """Return the command that profiles all kernels of a program and writes a CSV, for `read_ncu`, to the file `log`.
 
-    The clock rates are not changed. The program's own output is not in the CSV. EngineError if
-    there is no `ncu`.
+    `program` is its command, and `metrics` are Nsight Compute's names. The clock rates are not changed.
+    The program's own output is not in the CSV. EngineError if there is no `ncu`.
     """
     ncu = find("ncu")
     if ncu is None:

@@ -88,8 +88,10 @@ def compile_modules(modules: Iterable[Mapping]) -> tuple[dict[str, dict], list[s
 
 @functools.lru_cache(64)  # a notebook profiles the same kernel again and again
 def _read_facts(key: tuple[str, ...], compiler: str) -> dict[str, dict]:
-    """Compile `key`, (source, *nvcc's options); map each kernel's symbol to its figures."""
-    # nvcc's path, a part of the cache's key: the same process may use another one later
+    """Compile `key`, (source, *nvcc's options); map each kernel's symbol to its figures.
+
+    `compiler`, nvcc's path, is only a part of the cache's key: the process may use another one later.
+    """
     del compiler
     source, *options = key
     return read_ptxas(compile(source, "kernel.cu", options, ARCH, "-Xptxas", "-v"))

@@ -167,7 +167,10 @@ def obtain_folder(name: str, files: Sequence[str], make: Callable[[Path], object
 
 
 def with_room(use: Callable[[Path], T], preferred: str | Path | None = None) -> T:
-    """Return ``use(folder)`` for the `directory` of the cache; if its disk is full, warn and use a temporary one."""
+    """Return ``use(folder)`` for the cache folder, `directory(preferred)`; if its disk is full, use a temporary one.
+
+    The latter comes with a warning. `use` may be called twice, and its other errors are raised.
+    """
     folder = directory(preferred)
     try:
         return use(folder)

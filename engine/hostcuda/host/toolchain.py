@@ -292,7 +292,7 @@ def run_all(
 
 
 def make_names_local(paths: list[Path]) -> None:
-    """Change assembler files: names that several define become local to each, as in nvcc's device code."""
+    """Change assembler files: names that several of them define become local to each, as in nvcc's device code."""
     texts = [path.read_text(encoding="utf-8", errors="surrogateescape") for path in paths]
     counts = Counter(name for text in texts for name in set(_GLOBAL.findall(text)))
     for path, text in zip(paths, texts, strict=True):

@@ -100,7 +100,7 @@ class Effects:
     addressed: set[KernelVariable] = field(default_factory=set)
 
     def add(self, other: Effects) -> None:
-        """Add the effects of another piece of code to these."""
+        """Add to these sets those of `other`, the effects of another piece of code."""
         self.uses |= other.uses
         self.changes |= other.changes
         self.addressed |= other.addressed

@@ -111,7 +111,11 @@ def replace_warp_functions(statement: Statement, numbers: Iterator[int]) -> list
 
 
 def _read_exchange(statement: Statement, at: int, number: int) -> _Exchange:
-    """Return the `_Exchange` of the warp function at token `at`; refuse arguments with effects: these texts move."""
+    """Return the `_Exchange` of the warp function at token `at`.
+
+    Raise `NeedsFibers` for arguments with effects, because their texts move, and for a mask that may not
+    have all lanes.
+    """
     reader, name = statement.reader, statement.reader.text(at)
     close = reader.match.get(at + 1, at + 2)
     mask, *others = reader.split(at + 2, close)

@@ -132,7 +132,10 @@ def _find_functions(scan: Scan, file: File) -> dict[str, _Function]:
 
 
 def _read_function(scan: Scan, head: re.Match[str], open_: int, close: int) -> _Function:
-    """Return the `_Function` whose head is a match of `_HEAD`, with braces at two positions; refuse an early return."""
+    """Return the `_Function` whose head is a match of `_HEAD`, and whose braces are at two positions.
+
+    Raise `NeedsFibers` if it returns before its end, or if a variable hides a parameter.
+    """
     reader = Reader(scan.code, open_ + 1, close)
     tokens, last, result = reader.tokens, close, (close, close)
     returns = [at for at, token in enumerate(tokens) if token.text == "return"]
@@ -171,7 +174,7 @@ def _read_function(scan: Scan, head: re.Match[str], open_: int, close: int) -> _
 def _read_parameter(text: str) -> tuple[str, str]:
     """Return (type, name) of a parameter's declaration that gets a copy; an array is a pointer.
 
-    Refuse references.
+    Raise `NeedsFibers` for a reference.
     """
     match = re.fullmatch(r"(?P<type>[\w\s:<>*]*[\s*])(?P<name>\w+)(?P<array>\s*\[[^]]*\])?", text)
     if not match:

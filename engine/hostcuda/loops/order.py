@@ -77,9 +77,12 @@ def find_declared_names(reader: Reader, nodes: list[Node]) -> Iterator[int]:
 
 
 def find_unshared_names(reader: Reader, body: Kernel, scan: Scan, file: File) -> set[str]:
-    """Return the set of names that no other thread can change: constants, and variables of one thread in all scopes."""
-    # At first the words of the kernel's parameters. A name that is also that of a shared variable
-    # in it is left out.
+    """Return the set of names in the kernel `body` that no other thread can change.
+
+    They are constants, and variables of one thread; a name that is also a shared variable's in another
+    scope is left out.
+    """
+    # at first the words of the kernel's parameters
     unshared, others = set(re.findall(r"\w+", scan.code[body.name_end : body.open])), set()
     for first, last in find_declarations(reader, reader.read_statements()):
         is_shared = "__shared__" in [reader.text(at) for at in range(first, last)]
@@ -105,7 +108,7 @@ class Statement:
         node: Node,
         parent: Node | None,
     ):
-        """Find the span of the statement's expression; refuse a declaration that nothing may precede."""
+        """Find the span of the statement's expression; `NeedsFibers` for a declaration that nothing may precede."""
         self.scan, self.reader, self.file, self.unshared, self.node = (
             scan,
             reader,
@@ -190,7 +193,10 @@ class Statement:
         return has_no_effects(self.reader, first, last, self.file, calls, assignments=1)
 
     def put_before(self, before: str, replaced: Iterable[tuple[int, int, str]] = ()) -> list[Edit]:
-        """Return edits (start, end, new text) that put a text before the statement, and replace spans of its tokens."""
+        """Return edits (start, end, new text) that put the text `before` in front of the statement.
+
+        They also replace spans of its tokens: `replaced` lists (first, last, new text).
+        """
         node, tokens = self.node, self.reader.tokens
         start, end = tokens[node.first].start, tokens[node.last - 1].end
         # after "else", one statement has to stay one

@@ -167,13 +167,13 @@ class Reader(Tokens):
         return Node(kind, at, end + 1)
 
     def _close_parentheses(self, at: int) -> int:
-        """Return the index of the token that closes the parenthesis at token `at`; refuse another token there."""
+        """Return the index of the token that closes the parenthesis at token `at`; `NeedsFibers` for another token."""
         if self.text(at) != "(":
             raise NeedsFibers("a statement is not understood")
         return self.match[at]
 
     def _close_condition(self, at: int) -> int:
-        """Return the index of the ``)`` of the condition whose ``(`` is token `at`; refuse a declaration in it."""
+        """Return the index of the ``)`` of the condition whose ``(`` is token `at`; `NeedsFibers` if it declares."""
         close = self._close_parentheses(at)
         signs = {self.text(i) for i in self.outside_brackets(at + 1, close)}
         if ";" in signs or ("=" in signs and self.is_declaration(at + 1, close)):
@@ -223,7 +223,7 @@ class Reader(Tokens):
         return at if has_type and at > first else None
 
     def require_type_end(self, first: int, last: int) -> int:
-        """Return the index after the type at the start of tokens[first:last], a declaration; refuse what has none."""
+        """Return the index after the type at the start of tokens[first:last]; raise `NeedsFibers` if there is none."""
         end = self.find_type_end(first, last)
         if end is None:
             raise NeedsFibers("a declaration is not understood")

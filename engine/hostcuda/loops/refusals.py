@@ -170,9 +170,11 @@ def _is_of_shared_memory(reader: Reader, at: int) -> bool:
 
 
 def _refuse_waiting(kernel: KernelPlan) -> None:
-    """Refuse a loop that reads an atomic operation's result or volatile memory: it may wait for another thread."""
-    # The result may get into the loop by a variable, so nothing in a kernel with a loop may use
-    # one.
+    """Raise `NeedsFibers` for a loop that may wait for another thread.
+
+    That is one that reads volatile memory. The result of an atomic operation may get into a loop by a
+    variable, so nothing in a kernel with a loop may use one.
+    """
     reader = kernel.reader
     text, match = reader.text, reader.match
     if not {"while", "for", "do"} & {token.text for token in reader.tokens}:
@@ -191,7 +193,7 @@ def _refuse_waiting(kernel: KernelPlan) -> None:
         # it is not a statement of its own
         if not (begins_statement and text(match[at + 1] + 1) == ";"):
             raise NeedsFibers(f"it uses the result of {token.text}, and may wait for it")
-    # and functions that look at such memory
+    # names of volatile memory, and of functions that look at such memory
     names = _find_volatile_names(reader) | kernel.file.memory_watchers
     for node, _ in walk_with_parents(reader.read_statements()):
         if node.kind in ("for", "while", "do") and not (node.barrier or node.rendezvous):

@@ -137,9 +137,11 @@ class KernelPlan:
     def _plan(
         self, nodes: list[Node], scope: Scope, in_loop: bool, warp: Node | None
     ) -> list[PlanStep]:
-        """Return the list of steps of the statements `nodes`; add them to `steps`, and their variables to `scope`."""
-        # in_loop: whether a loop that waits is around them; warp: the statement around them that a
-        # warp runs alone.
+        """Return the list of steps of the statements `nodes`; add them to `steps`, and their variables to `scope`.
+
+        `in_loop`: whether a loop in which threads wait is around them. `warp`: the statement around them
+        that a warp runs alone, or None.
+        """
         steps = []
         for node in nodes:
             for step in self._make_steps(node, scope, in_loop, warp):
@@ -216,7 +218,10 @@ class KernelPlan:
     def _declare(
         self, first: int, last: int, node: Node, scope: Scope, warp: Node | None
     ) -> Iterator[PlanStep]:
-        """Yield a `PlanStep` for each variable that tokens[first:last] declare; add it to `variables` and `scope`."""
+        """Yield a `PlanStep` for each variable that tokens[first:last] declare; add it to `variables` and `scope`.
+
+        `node` is the declaration, or the ``for`` with it in its head. For `warp` see `_plan`.
+        """
         reader = self.reader
         self.effects_reader.require_declaration(first, last, scope)
         end = reader.require_type_end(first, last)

@@ -38,9 +38,11 @@ def is_uniform(
     roles: Collection[str] = ("uniform",),
     warp: bool = False,
 ) -> bool:
-    """Return whether tokens[first:last] have the same value in all threads of a block, or of a `warp`."""
-    # scope: name -> variable. A variable with one of these roles counts as the same, and so do the
-    # allowed words.
+    """Return whether tokens[first:last] have the same value in all threads of a block, or of a `warp`.
+
+    `scope` maps names to variables. A variable that has one of the `roles` counts as the same, and so do
+    `allowed_words`.
+    """
     next_token = first
     for at in range(first, last):
         if at < next_token:

@@ -51,7 +51,7 @@ class Event:
         return self._event.query()
 
     def __sub__(self, other: Event) -> float:
-        """Return the milliseconds since another event."""
+        """Return the milliseconds from the event `other` to this one; LogicError if one was not recorded."""
         return self._event.time_since(other._event)
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class Buffer:
         return dst
 
     def copy_from(self, src: Buffer, *, stream: Stream | None = None) -> None:
-        """Queue a copy of all bytes of another buffer to this one, in the default stream if none is given."""
+        """Queue a copy of all bytes of the buffer `src` to this one, in the default stream if none is given."""
         src.copy_to(self, stream=stream)
 
     def close(self, stream: Stream | None = None) -> None:
@@ -281,7 +281,7 @@ class LaunchConfig:
     is_cooperative: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a cluster."""
+        """Raise an EngineError if a cluster is given."""
         if self.cluster is not None:
             raise EngineError(
                 "the CPU engine launches clusters from cuda.core only if the kernel declares them: write "

@@ -136,7 +136,7 @@ class Event:
 
 
 def get_elapsed_time(start_event: Event, end_event: Event) -> float:
-    """Return the milliseconds between two events."""
+    """Return the milliseconds from `start_event` to `end_event`, both reached; LogicError if one has no time."""
     return end_event._event.time_since(start_event._event)
 
 

@@ -31,7 +31,8 @@ _PAGE = 4096  # bytes
 class Memory:
     """The calls of CUDA's runtime API on memory, and what they remember; `program` has the others.
 
-    As there, methods have the API's names, and their arguments are 64-bit signed integers.
+    As there, methods have the API's names, and their arguments are 64-bit signed integers. A result is
+    written to the program's variable at `result_address`. A call that fails raises `Refused`.
     """
 
     # methods of the others
@@ -75,13 +76,16 @@ class Memory:
     def cudaMallocPitch(
         self, result_address: int, pitch_address: int, width: int, height: int
     ) -> None:
-        """Allocate `height` rows; write the address, and the bytes from row to row: `width` rounded up."""
+        """Allocate `height` rows of `width` bytes; write the address, and the pitch to `pitch_address`.
+
+        The pitch, the bytes from a row to the next one, is `width` rounded up to a multiple of 512.
+        """
         row_bytes = -(-require_size(width) // PITCH) * PITCH
         variable_at(pitch_address, ctypes.c_size_t).value = row_bytes
         self.cudaMalloc(result_address, row_bytes * require_size(height))
 
     def cudaFree(self, address: int) -> None:
-        """Wait for the device and free an allocation; refuse what is none.
+        """Wait for the device and free an allocation; `Refused` for another address.
 
         A null pointer has no effect.
         """
@@ -143,7 +147,7 @@ class Memory:
             native.map_host_memory(address, 0)  # 0: kernels may no longer use it
 
     def cudaHostRegister(self, address: int, size: int) -> None:
-        """Note that `size` bytes of the program's memory are page-locked; refuse memory that cannot be written."""
+        """Note that `size` bytes of the program's memory are page-locked; `Refused` if it cannot be written."""
         if not size:
             raise Refused(INVALID_VALUE, "failed: 0 bytes were given")
         require_host_memory("failed: the memory", address, require_size(size), True)
@@ -179,7 +183,7 @@ class Memory:
     def cudaMemcpy(
         self, to: int, source: int, size: int, kind: int, to_capacity: int, source_capacity: int
     ) -> None:
-        """Copy as `_copy` does, in the default stream, and wait for the end."""
+        """Copy as `_copy` does, which explains the parameters, in the default stream; wait for the end."""
         self._copy(to, source, size, kind, 0, True, to_capacity, source_capacity)
 
     def cudaMemcpyAsync(
@@ -192,7 +196,10 @@ class Memory:
         to_capacity: int,
         source_capacity: int,
     ) -> None:
-        """Queue a copy as `_copy` does, on a stream; between the device and memory that is not pinned, wait."""
+        """Queue a copy as `_copy` does, which explains the parameters, on a stream.
+
+        Wait for a copy between the device and memory of the host that is not pinned.
+        """
         waits = kind in (_TO_DEVICE, _TO_HOST) and not (
             self._is_pinned(source) or self._is_pinned(to)
         )
@@ -209,9 +216,10 @@ class Memory:
         kind: int,
         stream: int,
     ) -> None:
-        """Copy `height` rows of `width` bytes, each a pitch behind the one before, and wait.
+        """Copy `height` rows of `width` bytes, and wait, unless the copy is on the device.
 
-        A copy on the device does not wait. cudaMemcpy2DAsync is this method, too.
+        The rows are `source_pitch` bytes apart in the source and `to_pitch` in the destination; `kind` is
+        the direction (cudaMemcpyKind). cudaMemcpy2DAsync is this method, too.
         """
         if min(width, height, to_pitch, source_pitch) < 0:
             raise Refused(INVALID_VALUE, "failed: no rows have so many bytes")
@@ -272,7 +280,7 @@ class Memory:
     def _require_host_end(
         self, which: str, address: int, size: int, writes: bool, declared_capacity: int
     ) -> None:
-        """Refuse a copy whose end in host memory cannot be accessed or written, or is too small to be written.
+        """Raise `Refused` if the end of a copy in host memory cannot be accessed, or is too small to be written.
 
         `which` is "source" or "destination"; `writes` says whether the copy writes there.
         `declared_capacity` is the bytes that the compiler knows to be there, -1: not known. A source that
@@ -301,7 +309,7 @@ class Memory:
         )
 
     def _require_device_memory(self, which: str, address: int, size: int) -> None:
-        """Refuse a copy if there are not `size` bytes of device or pinned memory at an address.
+        """Raise `Refused` if there are not `size` bytes of device or pinned memory at an address.
 
         `which` is the end of the copy, for the message: "source" or "destination".
         """
@@ -333,7 +341,7 @@ class Memory:
     def cublas_matrix(
         self, address: int, letter: int, rows: int, columns: int, leading: int, size: int
     ) -> None:
-        """Refuse a matrix of a cuBLAS product that is larger than its memory.
+        """Raise `Refused` for a matrix of a cuBLAS product that is larger than its memory.
 
         `letter` is the code of its name, as ord("A"); `leading` the numbers from a column to the next one;
         `size` the bytes of a number.
@@ -370,7 +378,7 @@ class Memory:
     def cudaMemset2D(
         self, address: int, pitch: int, value: int, width: int, height: int, stream: int
     ) -> None:
-        """Queue a fill of `height` rows of `width` bytes, which are a pitch apart, as `cudaMemset`."""
+        """Queue a fill, as `cudaMemset` does, of `height` rows of `width` bytes that are `pitch` bytes apart."""
         if min(width, height, pitch) < 0:
             raise Refused(INVALID_VALUE, "failed: no rows have so many bytes")
         for row in range(height):
@@ -384,14 +392,20 @@ class Memory:
     def cudaMemcpyToSymbol(
         self, symbol: int, symbol_bytes: int, source: int, size: int, offset: int
     ) -> None:
-        """Copy `size` bytes to byte `offset` of the variable at the address `symbol`, which has `symbol_bytes`."""
+        """Copy `size` bytes from the address `source` to byte `offset` of the variable at the address `symbol`.
+
+        The variable has `symbol_bytes` bytes.
+        """
         self._require_in_variable(symbol, symbol_bytes, size, offset, True)
         self._copy_variable(symbol + offset, source, size)
 
     def cudaMemcpyFromSymbol(
         self, to: int, symbol: int, symbol_bytes: int, size: int, offset: int
     ) -> None:
-        """Copy `size` bytes from byte `offset` of the variable at the address `symbol`, which has `symbol_bytes`."""
+        """Copy `size` bytes to the address `to`, from byte `offset` of the variable at the address `symbol`.
+
+        The variable has `symbol_bytes` bytes.
+        """
         self._require_in_variable(symbol, symbol_bytes, size, offset, False)
         self._copy_variable(to, symbol + offset, size)
 
@@ -406,7 +420,11 @@ class Memory:
     def _require_in_variable(
         self, symbol: int, symbol_bytes: int, size: int, offset: int, writes: bool
     ) -> None:
-        """Refuse a copy of `size` bytes at `offset` that leaves a device variable, or whose `symbol` is none."""
+        """Raise `Refused` for a copy of `size` bytes at `offset` that leaves a device variable, or is of none.
+
+        `symbol` is the address that the program gave for the variable, which has `symbol_bytes` by its
+        type; `writes` says whether the copy writes there.
+        """
         address = symbol & UNSIGNED
         # A name in quotes is a string literal, which cannot be written.
         is_quoted = (

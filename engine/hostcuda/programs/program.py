@@ -224,11 +224,15 @@ class _Runtime(Memory, Streams):
         packed: int,
         size: int,
     ) -> None:
-        """Queue the kernel at address `function`, for <<<>>>; its `size` bytes of arguments are at address `packed`."""
+        """Queue a kernel, for <<<>>>, with the grid (gx, gy, gz), the block (bx, by, bz) and `shared` dynamic bytes.
+
+        `function` is the address of its host function; its `size` bytes of arguments are at the address
+        `packed`.
+        """
         self._launch(function, (gx, gy, gz), (bx, by, bz), shared, stream, packed, size)
 
     def next_launch(self, x: int, y: int, z: int, programmatic: int) -> None:
-        """Keep for the next launch the blocks of its clusters, or zeros, and whether it is programmatic."""
+        """Keep for this thread's next launch the blocks of a cluster (x, y, z), or zeros, and if it is programmatic."""
         self.next[threading.get_ident()] = {
             "cluster": (x, y, z),
             "programmatic": bool(programmatic),
@@ -245,7 +249,7 @@ class _Runtime(Memory, Streams):
         size: int,
         cooperative: bool = False,
     ) -> None:
-        """Queue a kernel, as `launch`; if `cooperative`, its blocks may wait for each other."""
+        """Queue a kernel as `launch` does; if `cooperative`, its blocks may wait for each other."""
         attributes = self.next.pop(threading.get_ident(), {})
         kernel = self._find_kernel(function)
         # dim3 has unsigned members
@@ -300,7 +304,10 @@ class _Runtime(Memory, Streams):
         stream: int,
         pointers: int,
     ) -> None:
-        """Launch as cudaLaunchKernel does: at address `pointers` is an array with the address of each argument."""
+        """Queue a kernel, for cudaLaunchKernel: at the address `pointers` is an array of the arguments' addresses.
+
+        For the other parameters see `launch`.
+        """
         self._launch_pointers(function, (gx, gy, gz), (bx, by, bz), shared, stream, pointers)
 
     def launch_cooperative(
@@ -316,7 +323,7 @@ class _Runtime(Memory, Streams):
         stream: int,
         pointers: int,
     ) -> None:
-        """Launch as cudaLaunchCooperativeKernel does, otherwise as `launch_pointers`."""
+        """Launch as `launch_pointers` does, but so that the blocks may wait for each other."""
         self._launch_pointers(function, (gx, gy, gz), (bx, by, bz), shared, stream, pointers, True)
 
     def _launch_pointers(
@@ -329,7 +336,7 @@ class _Runtime(Memory, Streams):
         pointers: int,
         cooperative: bool = False,
     ) -> None:
-        """Copy the arguments, whose addresses are at `pointers`, and launch."""
+        """Copy the arguments, whose addresses are an array at the address `pointers`, and queue the kernel."""
         kernel = self._find_kernel(function)
         # + 1: without arguments it has no address
         packed = ctypes.create_string_buffer(kernel._packed_bytes + 1)
@@ -437,7 +444,7 @@ class _Runtime(Memory, Streams):
     )
 
     def cudaSetDevice(self, number: int) -> None:
-        """Refuse any device but the only one, 0."""
+        """Raise `Refused` for any device but the only one, 0."""
         if number:
             raise Refused(INVALID_DEVICE, f"failed: the CPU engine has device 0 only, not {number}")
 

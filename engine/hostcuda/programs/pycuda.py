@@ -194,13 +194,16 @@ class _DynamicModule:
     def add_source(
         self, source: object, nvcc_options: Iterable[str] | None = None, name: str = "kernel.ptx"
     ) -> _DynamicModule:
-        """Add a source, in messages "kernel-0.cu" and so on; its options apply to the whole module."""
+        """Add a source, and return this object; its options apply to the whole module.
+
+        In messages the first source with the name "kernel.ptx" is "kernel-0.cu", the next one "kernel-1.cu".
+        """
         self._sources.append(f'#line 1 "{Path(name).stem}-{len(self._sources)}.cu"\n{source}\n')
         self._options += nvcc_options or ()
         return self
 
     def add_stdlib(self, libname: str) -> _DynamicModule:
-        """Do nothing: the engine has the device's runtime."""
+        """Do nothing, and return this object: the engine has the device's runtime."""
         return self
 
     def link(self) -> _DynamicModule:

@@ -20,7 +20,8 @@ from hostcuda.runtime import native
 class Streams:
     """The calls of CUDA's runtime API on streams and events, and what they remember; `program` has the others.
 
-    As there, methods have the API's names, and their arguments are 64-bit signed integers.
+    As there, methods have the API's names, and their arguments are 64-bit signed integers. A stream or
+    an event is its handle; a result is written to the program's variable at `result_address`.
     """
 
     # a method of the others
@@ -59,7 +60,7 @@ class Streams:
         native.stream_synchronize(self._find_stream(stream))
 
     def cudaStreamQuery(self, stream: int) -> None:
-        """Refuse with NOT_READY, which is the answer, if a stream has work left."""
+        """Raise `Refused` with NOT_READY, which is the answer, if a stream has work left."""
         if not native.stream_query(self._find_stream(stream)):
             raise Refused(NOT_READY, "")
 
@@ -96,12 +97,12 @@ class Streams:
         self._find_event(event).synchronize()
 
     def cudaEventQuery(self, event: int) -> None:
-        """Refuse with NOT_READY, which is the answer, if the stream of an event has not reached it."""
+        """Raise `Refused` with NOT_READY, which is the answer, if the stream of an event has not reached it."""
         if not self._find_event(event).query():
             raise Refused(NOT_READY, "")
 
     def cudaEventElapsedTime(self, result_address: int, start: int, end: int) -> None:
-        """Write the milliseconds between two events; refuse events without a time, and those not reached yet."""
+        """Write the milliseconds between two events; `Refused` for events without a time, or not reached yet."""
         try:
             milliseconds = self._find_event(end).time_since(self._find_event(start))
         except errors.LogicError as error:  # an event was made without a time, or never recorded

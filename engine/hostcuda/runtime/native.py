@@ -123,7 +123,7 @@ class _Forked:
     """Replaces the library in a forked child, which has no worker threads."""
 
     def __getattr__(self, name):
-        """Refuse each call of a function of the library."""
+        """Raise a LogicError for each function of the library that is looked up."""
         raise LogicError(
             "the CPU engine was started before this process was forked, and its worker threads were not "
             "copied: start child processes with multiprocessing's 'spawn' or 'forkserver' method"
@@ -191,7 +191,7 @@ def _choose_patience() -> float:
 
 
 def _describe_wait(call: str, seconds: float) -> str:
-    """Return a sentence that a call has waited for so long, what may be the reason, and what ends it."""
+    """Return sentences that say that a call has waited for `seconds`, what may be the reason, and what ends it."""
     last = f" The last launch was that of {_last_kernel}." if _last_kernel else ""
     return (
         f"{call} has waited for {seconds} s.{last} A kernel whose loop does not end is ended by an interrupt: the "
@@ -325,7 +325,7 @@ def mem_free(address: int) -> None:
 
 
 def mem_release(address: int) -> None:
-    """Free an allocation in a destructor, as `mem_free`: the next call that waits raises the fault."""
+    """Wait for the device and free an allocation, in a destructor: the next call that waits raises a fault."""
     if _finished:
         return
     _wait_quietly()

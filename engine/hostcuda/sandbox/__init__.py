@@ -241,10 +241,10 @@ def run(
     remedy: str = "",
     **more: Any,
 ) -> SandboxEnded:
-    """Run a command in the sandbox to its end or to a limit; EngineError with the `remedy` if there is none.
+    """Run a command in the sandbox to its end or to a limit, and return how it ended.
 
-    Without a sandbox, an `unsafe` command runs under the limits only. For the other parameters see
-    `hostcuda.sandbox.runs.run_untried`.
+    EngineError with the `remedy` if there is no sandbox here; an `unsafe` command then runs under the
+    limits only. For the other parameters see `hostcuda.sandbox.runs.run_untried`.
     """
     if not unsafe:
         require(view, remedy)

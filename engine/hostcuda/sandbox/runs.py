@@ -460,7 +460,7 @@ def _take_user() -> tuple[int, socket.socket]:
 
 
 def _count_nameless(alive: Sequence[Path], limits: Limits) -> int:
-    """Return the bytes on disk of files without a name that these processes, folders of ``/proc``, have open.
+    """Return the bytes on disk of files without a name that the processes `alive`, folders of ``/proc``, have open.
 
     The size of a file that is only mapped is not known: it counts as the largest one, `limits.file`.
     """

@@ -241,7 +241,10 @@ def _unpack_binaryen() -> bytes:
 
 
 def _run_python(failure: str, python: bytes, task: str, *arguments: Path | str) -> None:
-    """Run a task of ``js/build.mjs`` with the zip file `python` on Python's path, as `_run` runs a script."""
+    """Run a task of ``js/build.mjs``, "compile" or "start", with the zip file `python` on Python's path.
+
+    EngineError that begins with `failure` if it fails.
+    """
     with tempfile.TemporaryDirectory() as folder:
         archive = Path(folder, "python.zip")
         archive.write_bytes(python)

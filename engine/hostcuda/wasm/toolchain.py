@@ -153,7 +153,10 @@ def _write_text(command: list[str], folder: str, instead: dict[str, str]) -> tup
 
 
 def _preprocess(command: list[str], folder: str) -> tuple[int, str, str]:
-    """Preprocess with the macros of the engine's header, not its text, which takes a second; return as `run` does."""
+    """Run a command that preprocesses a text; return (exit status, "", messages).
+
+    It gets the macros of the engine's header instead of the header's text, which takes a second.
+    """
     at = command.index("-include") + 1
     macros, stubs = _extract_macros(Path(command[at]))
     return _write_text(
