@@ -43,7 +43,10 @@ def remove(path: Path) -> None:
 
 
 def make() -> tuple[Path, int | None]:
-    """Make a folder; return its path, and the descriptor that holds its lock until it is closed (None: no locks)."""
+    """Make a temporary folder; return (its path, the descriptor that holds its lock until it is closed).
+
+    The descriptor is None where there are no locks. The first call removes folders of ended processes.
+    """
     remove_left_over(tempfile.gettempdir())
     while True:
         path = Path(tempfile.mkdtemp(prefix=PREFIX))

@@ -92,12 +92,12 @@ def run(app: Callable, name: str) -> None:
             app(prog_name=name)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _PATH_ERRORS:
-            # filename2 is set for a copy: the file that was written
+            # of a copy there are two files: filename2 is the one that was written
             path = error.filename2 or error.filename
             fail(name, f"{path}: {error.strerror}" if path else error.strerror or str(error))
-        # an exception of these: the user's program
+        # PyCUDA's and the engine's exceptions say what the user's program did wrong. Any other one is a bug
+        # of this program, and keeps its traceback.
         package = type(error).__module__.partition(".")[0]
-        # an error of this program
         if not isinstance(error, EngineError) and package not in ("pycuda", "hostcuda"):
             raise
         fail(name, str(error))

@@ -108,7 +108,11 @@ def main(folder: Path) -> None:
 def _check_cases(
     cases: list[_Case], expected: Sequence[Mapping], job: Mapping, append_answer: Callable
 ) -> None:
-    """Launch each case and compare its arrays with the expected ones; `append_answer` writes a line per result."""
+    """Launch each case and compare its arrays with the expected ones, which `references.run` returns per case.
+
+    ``append_answer(**facts)`` writes a line before and after each launch and one per array, as
+    `hostcuda.agent.run.Run` describes them.
+    """
     for case, expected_arrays in zip(cases, expected, strict=True):
         append_answer(launching=case.name)
         before = len(checking.launches())
@@ -130,8 +134,8 @@ def _check_cases(
             ],
             launches=len(launches),
         )
-        for name, expected in expected_arrays.items():
-            append_answer(case=case.name, array=name, **case.compare(name, expected, job))
+        for name, expected_array in expected_arrays.items():
+            append_answer(case=case.name, array=name, **case.compare(name, expected_array, job))
 
 
 def _find_function(module, kernel: str | HostFunction):

@@ -9,7 +9,10 @@ _SPACES = {"ld": "loads of", "st": "stores to", "atom": "atomics on", "red": "at
 
 
 def as_text(answer: Mapping) -> str:
-    """Return the lines of a launch with their counts, or the steps of a thread, and what is not shown, as text."""
+    """Return an answer of `hostcuda.agent.look` as text: lines with their counts, or a thread's steps.
+
+    At the end it says why there are none, or how to get those that are not shown.
+    """
     rows, write = (
         (answer["steps"], _write_step) if "steps" in answer else (answer["lines"], _write_line)
     )

@@ -179,10 +179,11 @@ class Memcpy2D:
     _CALL = "cuMemcpy2D"
 
     def __init__(self):
+        """Set all attributes to 0, as in PyCUDA, also those of a subclass; no end is set yet."""
         for name in (
             name for base in type(self).__mro__ for name in getattr(base, "__slots__", ())
         ):
-            setattr(self, name, 0)  # all attributes, as in PyCUDA
+            setattr(self, name, 0)
         self._src = self._dst = (None, False)  # memory, whether it is on the host
 
     def set_src_host(self, array: Any) -> None:

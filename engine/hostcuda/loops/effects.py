@@ -273,10 +273,10 @@ class EffectsReader:
 
 
 class _Use:
-    """How a variable is used at one place of the expression tokens[first:last]; parameters as of `read_expression`.
+    """How a variable is used at one place of the expression tokens[first:last].
 
-    `is_copied` also sets `changes`: whether the variable is changed. That matters only if it is
-    copied, since otherwise something refers to it.
+    `scope` and `copied` are as in `EffectsReader.read_expression`. `is_copied` also sets `changes`: whether
+    the variable is changed. That matters only if it is copied, since otherwise something refers to it.
     """
 
     def __init__(

@@ -423,7 +423,7 @@ def _strip_arguments(head: str) -> str:
 def spread_to_users(
     uses: list[tuple[set[str], set[str]]], reasons: dict[str, str]
 ) -> dict[str, str]:
-    """Add to `reasons`, a dict of names, all names that use one of them, directly or through others; return it.
+    """Add to `reasons` (name -> reason) all names that use one of its names, directly or through others; return it.
 
     `uses` has a pair of sets for each declaration: the names that it declares, and the words in it.
     A user of several such names gets the reason of the first by the alphabet.

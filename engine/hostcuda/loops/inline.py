@@ -248,7 +248,10 @@ def _split_declaration(scan: Scan, reader: Reader, node: Node) -> Edit:
 
 
 class _Call:
-    """A call of a `_Function` at token `at` of a `Statement`; its names get a `prefix` as hostcuda_7_ there."""
+    """A call of a function at token `at` of a `Statement`, which is to be replaced by the function's body.
+
+    The function's names get the `prefix` there, such as "hostcuda_7_".
+    """
 
     def __init__(self, statement: Statement, at: int, function: _Function, prefix: str):
         """Read the call's arguments; raise `NeedsFibers` unless there is one for each parameter."""

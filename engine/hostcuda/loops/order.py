@@ -93,10 +93,10 @@ def find_unshared_names(reader: Reader, body: Kernel, scan: Scan, file: File) ->
 
 
 class Statement:
-    """The statement `node` (`parent`: the one around it), of which some calls are to become statements before it.
+    """A statement of which some calls are to become statements before it.
 
-    It is an expression, a declaration of one variable, or an if. `unshared` is what
-    `find_unshared_names` returns.
+    It is an expression, a declaration of one variable, or an ``if``. `node` is the statement, `parent` the
+    one around it or None, and `unshared` what `find_unshared_names` returns.
     """
 
     def __init__(

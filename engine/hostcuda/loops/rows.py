@@ -150,8 +150,8 @@ class Rows:
     ) -> int:
         """Return a bound of the absolute value of tokens[first:last] by the limits of a launch, or `_UNBOUNDED`.
 
-        The value has to be `positive` where it is divided: an unsigned number that has wrapped is
-        not small then.
+        `positive`: there is a bound only if no part can be negative. A dividend needs that: as an unsigned
+        number, a negative value is large, and so is its quotient.
         """
         text, match, outer = (
             self.reader.text,

@@ -48,9 +48,10 @@ class PlanStep:
 
 
 class KernelPlan:
-    """A kernel as steps: `body`, a `Kernel` of the source `scan` with declarations `file`; `direct`: nothing waits.
+    """A kernel as steps.
 
-    `constants` are names of constants, by what is declared; where the text relies on one, the
+    `body` is the kernel in the source `scan`, whose declarations `file` has. `direct`: nothing in it
+    waits. `constants` are names of constants, by what is declared; where the text relies on one, the
     compiler proves it.
     """
 

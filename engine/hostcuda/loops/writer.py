@@ -280,22 +280,25 @@ class Writer:
             self.out.append("HOSTCUDA_RETURN_IF_NONE_LEFT\n")
 
     def _write_groups(self, section: Section) -> None:
-        """Write a loop over the groups of neighbors, which runs the only `Section` of a direct kernel."""
-        # guarded: whether threads may return in the first region, which then precedes the rest (as
-        # a number: 1 item). The rest is for each run of threads that are left.
-        self.section, root, guarded = section, self.kernel.outer_steps, section.regions[0].returns
-        require_vectorizable(self.kernel, section, self.rows)  # or refuse
-        # before it, threads may still return
-        guard = find_last_return(root) if guarded else None
-        at = root.index(guard) if guard else 0
+        """Write a loop over the groups of neighbors, which runs the only `Section` of a direct kernel.
+
+        Raise `NeedsFibers` if that would be no faster, or needs what each thread has.
+        """
+        self.section, steps = section, self.kernel.outer_steps
+        require_vectorizable(self.kernel, section, self.rows)
+        # If threads may return in the first region, it precedes the rest, which is for each run of
+        # neighbors that are left: so many items, and the steps before the last return.
+        first_items = int(section.regions[0].returns)
+        last_return = find_last_return(steps) if first_items else None
+        first_steps = steps.index(last_return) if last_return else 0
         self.out.append("HOSTCUDA_GROUPS { HOSTCUDA_WARP HOSTCUDA_GROUP\n")
-        self._declare_for_group(root[:at])
-        self._write_items(section.items[:guarded])
+        self._declare_for_group(steps[:first_steps])
+        self._write_items(section.items[:first_items])
         self.out.append("hostcuda::runs(hostcuda_live, hostcuda_lanes, HOSTCUDA_RUN {\n")
-        self._declare_for_group(root[at:])
+        self._declare_for_group(steps[first_steps:])
         if section.variables_from_before() - self.computed_by_group:
             raise NeedsFibers("its groups look at what each thread has")
-        self._write_items(section.items[guarded:])
+        self._write_items(section.items[first_items:])
         self.out.append("}); }\n")
 
     def _declare_for_group(self, steps: list[PlanStep]) -> None:
@@ -462,7 +465,10 @@ class Writer:
         return f"{type_} {name} = hostcuda::fetch({element});"
 
     def _write_declaration(self, variable: KernelVariable) -> None:
-        """Write a thread's declaration of a variable; a kept one that something refers to is an element."""
+        """Write a thread's declaration of a variable.
+
+        A kept variable that something refers to becomes a reference to its element of the array.
+        """
         self.out.append(self.scan.marker(self.reader.tokens[variable.place].start))
         edits = self.rows.edit_initializer(variable)
         if variable.role == "recomputed":

@@ -218,6 +218,7 @@ class _Launchable:
 
     @max_dynamic_shared_size_bytes.setter
     def max_dynamic_shared_size_bytes(self, size: int) -> None:
+        """Set it to `size` bytes; LogicError if a block cannot have so many."""
         attribute = driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
         self._function.set_attribute(attribute, size)
 

@@ -430,7 +430,11 @@ class _Runtime(Memory, Streams):
     answer = refuse  # for `_QUERIES`: the error is the answer that the program has asked for
 
     def exit(self, status: int) -> NoReturn:
-        """End the program with a status; if it is 0, errors that it has asked for, and not reported, were handled."""
+        """End the program with a status.
+
+        If that is 0, the refused calls whose error it has asked for are recorded as "handled", but not those
+        whose text it has asked for, most likely to print it.
+        """
         for number, sentence in () if status & 0xFF else self.asked:
             if number not in self.reported:
                 records.record_event("handled", sentence)

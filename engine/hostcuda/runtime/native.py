@@ -500,7 +500,7 @@ class LoadedKernel:
 
 @dataclass
 class LoadedModule:
-    """A loaded module. The runtime reads parts of its layout, which lives as long."""
+    """A loaded module; `_modules` keeps it until it is unloaded, because the runtime reads parts of its layout."""
 
     handle: int
     layout: layout.Layout

@@ -98,8 +98,8 @@ unsigned locate(uintptr_t at, uintptr_t address, unsigned size, Operation operat
 // No allocation contains [address, address + size): report the nearest one, and end the launch.
 [[noreturn]] void refuse(uint32_t pc, Operation operation, uintptr_t address, size_t size, bool misaligned,
                          unsigned thread = running.thread);
-// An index beyond a local array of that type, which is in quotes: report it, and end the launch.
-[[noreturn]] void overrun(uint32_t pc, const std::string &message);   // of a local array
+// An index is beyond a local array: report it with the message, which has the array's type in quotes, and end the launch.
+[[noreturn]] void overrun(uint32_t pc, const std::string &message);
 void visit_followed(const std::function<void(const Range &)> &visit);   // what the launch has accessed, as racecheck has seen
 int argument_in(const Range &);                      // 1 + the offset of the argument that points into it; 0: none does
 std::string named(const Range &);                    // for messages: name and size
@@ -112,8 +112,8 @@ void fill_shared_memory(unsigned char pattern);
 
 void begin_counting();
 void count_block();
-void count_thread(unsigned thread);                  // it runs from now on, and writes its log
-void count_meeting();                                // accesses are made for all lanes from now on
+void count_thread(unsigned thread);                  // this thread runs from now on, and writes to its log
+void count_meeting();                                // from now on, one lane makes the accesses for all converged lanes
 void end_counting();
 std::string counts_text();                           // the sites of the launch, for its record
 uint64_t busiest_warp();                             // the memory instructions of the warp with the most
@@ -137,7 +137,7 @@ std::string requests_text();
 // ---- steps.cpp --------------------------------------------------------------------------------------------
 
 void begin_steps();
-void step_block(bool returns);                       // it begins, or goes on
+void step_block(bool returns);                       // a block begins or, if it `returns`, goes on after others
 void step_away();                                    // another thread runs from now on, or none
 void note_step(uintptr_t at, uintptr_t address, unsigned bytes, Operation operation);
 
@@ -229,8 +229,8 @@ void end_bulk_copy(unsigned copy, unsigned thread, int number);   // -1: its thr
 void wait_for_grids(unsigned thread);                // of a programmatic launch: the thread waits for those before it
 void launch_dependents(unsigned thread);             // the thread lets those behind it begin
 void read_texel(uintptr_t at, uintptr_t address);    // through a texture or a surface, by the code at that return address
-void note_lock(unsigned thread);                     // it has made an operation of a lock
-void note_result(unsigned thread);                   // it uses the result of an atomic operation
+void note_lock(unsigned thread);                     // the thread has made an operation of a lock
+void note_result(unsigned thread);                   // the thread uses the result of an atomic operation
 void note_fence(unsigned thread);
 void order_all(bool acquires);                       // a fence, also of other threads; an atomic operation of the host acquires
 
@@ -259,7 +259,7 @@ std::string json_of(const Place &);                  // its members
 extern volatile bool follows_host;                   // the host has copied what was not set
 void follow_host(uintptr_t address, size_t bytes, bool reads);
 void follow_host_copy(uintptr_t to, uintptr_t from, size_t bytes);
-void end_host_block(uintptr_t address);              // the host frees it
+void end_host_block(uintptr_t address);              // the host frees the memory at this address
 
 // ---- ahead.cpp --------------------------------------------------------------------------------------------
 
@@ -327,6 +327,6 @@ void count_copy(size_t bytes);                       // to shared memory, in the
 void count_overlapped_copy(size_t bytes);            // while it was under way its thread has read a stage of shared memory
 void note_bytes_ahead(size_t bytes);                 // of bulk copies, while a thread reads what an earlier one has copied
 void record_block();
-void unrecord_block();                               // it was not run to its end
+void unrecord_block();                               // the block of the last record_block was not run to its end
 
 }  // namespace check

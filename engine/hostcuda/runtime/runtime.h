@@ -209,7 +209,7 @@ bool is_host_memory(const void *address, size_t bytes, bool writes);   // they c
 bool in_device_memory(const void *address, size_t bytes, std::string &why_not);
 void *allocate_for_host(size_t bytes);                     // by malloc or new of a whole program's host
 void hide_memory(bool hide);                               // from the host of a whole program
-std::string describe_hidden(const char *address, const char *does);   // if the host "reads" it, say: in a signal handler
+std::string describe_hidden(const char *address, const char *does);   // what is wrong if the host "reads" or "writes" there; for a signal handler
 // After a kernel: what it wrote around the allocations in its arguments, "" if nothing. Each write is told once.
 std::string take_damage_by(const char *kernel, const std::vector<char> &arguments);
 // A digest of all device memory is added to that one. False: there is too much.
