@@ -255,7 +255,7 @@ def run(
     path = os.pathsep.join(
         filter(None, [str(HOME), *_find_added_folders(), os.environ.get("PYTHONPATH")])
     )
-    # bytes: the option --output-limit
+    # the bytes that may be printed, as the option --output-limit says
     limit = None if capture else os.environ.get("HOSTCUDA_OUTPUT_LIMIT")
     # The program writes to this process's own outputs; or into one text; or, with a limit, to
     # threads that copy.

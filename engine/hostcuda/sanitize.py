@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 _STUCK = "repeats a loop in which nothing changes"  # as in runtime/spins.cpp
 _WARNING = re.compile(r"^(.+?):(\d+):.*\bwarning: .*", re.MULTILINE)
-# as exit statuses
+# the exit statuses of a program that was ended by a fault of its host code
 _FAULTS = [-number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)]
 COLUMNS = (
     "tool",

@@ -509,10 +509,9 @@ def _look_at_lines(case: _Case, job: Mapping, append_answer: Callable) -> None:
             ),
             key=lambda request: request["units"],
         )
+        # The address of an inactive lane is -1.
         lanes = [
-            None
-            if address < 0
-            else (address - request["base"]) // request["size"]  # -1 if the lane is inactive
+            None if address < 0 else (address - request["base"]) // request["size"]
             for address in request["addresses"]
         ]
         hidden = ("file", "passes", "lines", "loaded")

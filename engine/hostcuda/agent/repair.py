@@ -340,8 +340,8 @@ def _stride_by_grid(source: _Source) -> Iterator[tuple[str, Edits]]:
     )
     for loop in loops:
         step = loop[1] or loop[3]
-        at, other = loop.end(), {"b": "gridDim.x", "g": "blockDim.x"}[step[0]]
-        yield "stride", [(at, at, f" * {other}")]
+        other = "gridDim.x" if step == "blockDim.x" else "blockDim.x"
+        yield "stride", [(loop.end(), loop.end(), f" * {other}")]
 
 
 def _separate_read_and_write(

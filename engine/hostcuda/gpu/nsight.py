@@ -88,7 +88,7 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
         In their order: ``index``, ``kernel``, ``grid``, ``block`` and the metrics, as numbers.
         Metrics that ncu could not collect ("n/a") are omitted.
     """
-    # not ncu's "==PROF== ..."
+    # rows begin with a quotation mark, unlike ncu's messages "==PROF== ..."
     rows = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))
     if not rows:
         if NO_PERMISSION in text:
@@ -155,7 +155,7 @@ def sanitizer_command(program: Sequence[str], tool: str, log: Path) -> list[str]
         raise EngineError(
             "compute-sanitizer is not on this machine (it comes with the CUDA toolkit)"
         )
-    # it reports both threads
+    # reports of hazards name both threads of a race
     more = ["--racecheck-report", "hazard"] if tool == "racecheck" else []
     return [
         sanitizer,

@@ -430,7 +430,7 @@ def asarray(a: Any, dtype: DTypeLike | None = None, order: Order | None = None) 
 
 
 def ascontiguousarray(a: Any, dtype: DTypeLike | None = None) -> ndarray:
-    """Return an array in C's order with the values of `a`: `a` itself if it is one, of this dtype."""
+    """Return an array in C's order with the values of `a`: `a` itself if it is one with this dtype (None: any)."""
     return array(a, dtype, copy=False, order="C")
 
 

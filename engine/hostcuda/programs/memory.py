@@ -120,8 +120,8 @@ class Memory:
         """Write the address of `size` bytes of host memory, at the beginning of a page."""
         variable = variable_at(result_address)
         try:
-            # [1]: in all
-            if require_size(size) > native.mem_info()[1] - sum(map(len, self.pinned.values())):
+            _, total = native.mem_info()
+            if require_size(size) > total - sum(map(len, self.pinned.values())):
                 raise MemoryError  # else Linux may end a process for lack of memory
             storage = ctypes.create_string_buffer(size + _PAGE)
         except (MemoryError, OverflowError, ValueError):

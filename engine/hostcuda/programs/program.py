@@ -252,7 +252,7 @@ class _Runtime(Memory, Streams):
         """Queue a kernel as `launch` does; if `cooperative`, its blocks may wait for each other."""
         attributes = self.next.pop(threading.get_ident(), {})
         kernel = self._find_kernel(function)
-        # dim3 has unsigned members
+        # the members of dim3 are unsigned: -1 is 4,294,967,295, and no negative number
         sizes = [number & 0xFFFFFFFF for number in (*grid, *block)]
         if cooperative and (problem := kernel.describe_surplus(sizes[:3], sizes[3:], shared)):
             raise Refused(COOPERATIVE_TOO_LARGE, f"cudaLaunchCooperativeKernel failed: {problem}")
@@ -394,11 +394,14 @@ class _Runtime(Memory, Streams):
     def cudaFuncGetAttributes(self, result_address: int, function: int) -> None:
         """Write the struct cudaFuncAttributes: three size_t, then six int, in the order of their members."""
         kernel = self._find_kernel(function)
-        # size_t; 0: local memory, which is unknown here
-        sizes = (kernel.shared_size_bytes, kernel.const_size_bytes, 0)
-        # Threads; registers (unknown), the versions of PTX and machine code (9.0), whether L1
-        # caches loads; bytes.
-        numbers = kernel.max_threads_per_block, 0, 90, 90, 0, kernel._max_dynamic
+        # Members that are unknown here (local memory, registers) are 0. PTX and machine code are
+        # of version 9.0 (90). The member before the last says whether L1 caches loads.
+        local_bytes = registers = caches_loads = 0
+        sizes = kernel.shared_size_bytes, kernel.const_size_bytes, local_bytes
+        numbers = (
+            *(kernel.max_threads_per_block, registers, 90, 90),
+            *(caches_loads, kernel._max_dynamic),
+        )
         write_bytes(result_address, struct.pack("3N6i", *sizes, *numbers))
 
     # -- errors and the end
