@@ -141,7 +141,7 @@ def record_counters(wanted_jobs: Iterable[jobs.Job]) -> None:
 
 
 def memory_instructions(variant: Variant, layer: Layer) -> pd.DataFrame:
-    """Return a row per load, store and atomic in a variant's machine code, as `machine_code.disassemble` does."""
+    """Return a row per kind of load, store and atomic in a variant's machine code, with `machine_code.COLUMNS`."""
     return machine_code.disassemble(
         *resources.prepare(variant, layer), resources.choose_arch(variant, ARCH)
     )
