@@ -249,7 +249,8 @@ def test_the_evidence_of_a_step():
 def test_a_step_that_fails_on_its_way_has_no_profile(monkeypatch):
     with Lenet28("loops", sizes=SMALL) as model:
         program = "import sys\nfrom labkit.networks import lenet28\nlenet28._main(*sys.argv[1:])\nsys.exit('half done')"
-        _, _, _, *arguments = model._build_command()
+        command = model._build_command()
+        arguments = command[command.index("labkit.networks.lenet28") + 1 :]
         monkeypatch.setattr(
             model, "_build_command", lambda: [sys.executable, "-c", program, *arguments]
         )
