@@ -43,16 +43,16 @@ ANSWERS = {
         [(n,) for n in around(one, 10_000)],
         [(n,) for n in (*range(one - 3, one + 1), 2 * one)],
     ),
-    # Whoever keeps the rules with three pairs has nine choices for the fourth, but for those three.
-    "07c": lambda *four: (
+    # the third pair, beside two that keep the rules: one of the six that are left and keep them, too
+    "07c": lambda *three: (
         [
-            (*four[:3], pair)
+            (*three[:2], pair)
             for pair in itertools.product(
                 (1, 2, 4, 6, 7, 8, 9, 10, 11, 14, 17, 20), (1, 2, 4, 6, 8)
             )
-            if pair not in four[:3]
+            if pair not in (*three[:2], (4, 8))
         ],
-        [(*four[:3], pair) for pair in ((4, 6), (7, 2), (9, 1), (9, 2), (14, 1), (14, 2))],
+        [(*three[:2], pair) for pair in ((4, 6), (7, 2), (9, 1), (9, 2), (14, 1), (14, 2))],
     ),
     "16a": lambda *all: (
         [(terms, maps, all[2]) for terms in range(1, 70) for maps in range(1, 70)],
