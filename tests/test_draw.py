@@ -464,6 +464,13 @@ CASES = [
         for lane in (0, 14, 31)
     ),
     case(
+        draw.block_memory,
+        {"image": 14_808, "maps": 13_456, "features": 20_864},
+        title="no map leaves the chip",
+        words=["14,808 bytes", "written: one of 8 places", "partial sums"],
+        alt=["maps, 13,456 bytes: unused; written; read; unused."],
+    ),
+    case(
         draw.stack, title="are loaded once for 4 windows", alt=["a further one begins 2 rows below"]
     ),
     case(draw.stack, 1, 5, title="two channels share the last"),

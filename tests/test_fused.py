@@ -183,6 +183,17 @@ def test_too_little_memory_for_a_batch_is_one_sentence(network, monkeypatch):
         network.batch(10_000)
 
 
+def test_a_part_of_a_function_is_shown_without_its_indentation():
+    whole = lab.FusedNetwork.source("pool(First")
+    part = whole.lines("left =", "most =")
+    assert part.source.startswith("const float left = fmaxf(d[0], d[2])")
+    assert len(part.source.splitlines()) == 3 and part.label == whole.label
+    assert lab.show(part).source == part.source
+    for first, last in (("middle =", "most ="), ("most =", "left =")):
+        with pytest.raises(LabError, match=f"has no lines from '{first}' to '{last}'"):
+            whole.lines(first, last)
+
+
 def test_an_old_gpu_and_another_type_are_refused(monkeypatch):
     for arguments, message in (
         ({"dtype": np.float64}, "float64: the fused network computes in float16 or float32"),

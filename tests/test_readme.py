@@ -426,6 +426,40 @@ def counters_in_words():
     )
 
 
+def figures_of_the_network(h200):
+    """Yield page 13 with passages whose figures follow from the recorded steps of the network."""
+    rows = h200.network_steps(pixels="float32").set_index(["label", "dtype", "where"])
+    steps, from_host = rows["ms"], rows["ms"].xs(("float32", "host"), level=["dtype", "where"])
+    plain, one, fused = from_host["plain"], from_host["fused"], steps["fused", "float32", "device"]
+    before, locked = from_host["plain, allocated before"], from_host["plain, page-locked"]
+    layers = h200.network_steps(kernel=None, where="device", label="plain").set_index("kernel")[
+        "ms"
+    ]
+    assert 1 / 21 < layers[["conv1", "conv2"]].sum() / plain < 1 / 19  # a twentieth
+    seven = steps["plain, on tensor cores", "float32", "device"]
+    eleven = h200.network_steps(kernel=None, where="device", label="plain, on tensor cores")
+    small = eleven.set_index("kernel")["ms"].drop(["all", "conv1", "conv2"]).sum()
+    assert steps["fused", "float16", "device"] < fused / 2
+    busy = h200.network_counters()["tensor_busy_pct"]
+    assert abs(busy["float16"] - 100 / 2) < 2 and abs(busy["float32"] - 100 * 2 / 3) < 2
+    low, high = rows.loc[("plain", "float32", "host"), ["min_ms", "max_ms"]]
+    link = 1e3 * 10_000 * 4 * 86 * 86 / h200.ceilings["to_device_pinned"]
+    maps = 444_296 - 29_624  # bytes per image, as the page counts them
+    yield (
+        "13_network",
+        f"goes from {plain:.1f} ms to {one:.2f} ms",
+        f"saves {seven - fused:.2f} ms on the device",
+        f"{seven / fused:.1f} times as fast as seven",
+        f"took {fused:.2f} and {steps['fused, again', 'float32', 'device']:.2f} ms",
+        f"Page-locked memory saves {before - locked:.0f} of the {plain - one:.0f} ms",
+        f"the plain network took {low:.0f} to {high:.0f} ms",
+        f"the {plain - before:.1f} ms of the first step",
+        f"{steps['fused', 'float16', 'host']:.2f} ms in place of {one:.2f}: the link alone needs {link:.2f}",
+        f"The five small kernels take {small:.2f} ms",
+        f"The bytes predicted {1e7 * maps / h200.ceilings['copy']:.2f} ms",
+    )
+
+
 def figures_in_words():
     """Yield pages, each with passages whose figures follow from several recorded rows."""
     layers = first, second, third, _ = [*labkit.LENET86, *labkit.LENET72]
@@ -493,25 +527,7 @@ def figures_in_words():
         "closer_look/13_network",
         "Half takes {:.1f} times its reference, float {:.1f} times".format(*over),
     )
-    rows = h200.network(10_000, pixels="float32").set_index(["label", "dtype", "where"])["ms"]
-    plain, one = rows["plain", "float32", "host"], rows["fused", "float32", "host"]
-    ordinary, locked = (
-        1e3 * 10_000 * 4 * 86 * 86 / h200.ceilings[f"to_device_{memory}"]
-        for memory in ("pageable", "pinned")
-    )
-    convolutions, eleven = (h200.op_ms(number, labkit.LENET86).sum() for number in (7, 11))
-    assert 1 / 21 < convolutions / plain < 1 / 19  # a twentieth
-    busy = h200.network_counters()["tensor_busy_pct"]
-    assert abs(busy["float16"] - 100 / 2) < 2 and abs(busy["float32"] - 100 * 2 / 3) < 2
-    yield (
-        "13_network",
-        f"{plain:.1f} ms became {one:.2f}",
-        f"page-locked memory saves {ordinary - locked:.0f} of the {plain - one:.0f} ms",
-        f"its other {plain - ordinary - convolutions:.1f} ms",
-        f"is only {eleven / rows['fused', 'float32', 'device']:.2f} times as fast as the two convolutions",
-        "the kernel would take half as long (float: two thirds)",
-        f"reaches {h200.ceilings['float16_gemm'] / 1e12:.0f} TFLOP/s",
-    )
+    yield from figures_of_the_network(h200)
     timed = h200.experiment("pytorch").set_index(["x", "series", "kernel"])["ms"].sort_index()
     forward, both = (timed[10_000, what] for what in ("forward", "forward and gradient"))
     ours = forward[forward.index.str.startswith("ours")]

@@ -12,6 +12,7 @@ from .lines import constant_divergence as constant_divergence
 from .lines import occupancy as occupancy
 from .lines import rounding as rounding
 from .lines import running_sum as running_sum
+from .machine import block_memory as block_memory
 from .machine import hiding as hiding
 from .machine import memories as memories
 from .machine import shuffle as shuffle

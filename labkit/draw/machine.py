@@ -1,6 +1,6 @@
 """How a GPU is built and why it needs many threads: grid, block and thread, memories, hidden latency, a shuffle."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hostcuda.limits import MAX_THREADS, MULTIPROCESSOR, WARP
 from labkit.base.errors import LabError
@@ -168,6 +168,77 @@ def memories(page: Page) -> None:
     page.alt = "The memories of an NVIDIA H200, from near to far. " + " ".join(
         f"{name[0].upper()}{name[1:]}: shared by {who}; {size}; a load waits: {wait}."
         for name, who, size, wait in rows
+    )
+
+
+@figure
+def block_memory(page: Page, sizes: Mapping[str, int]) -> None:
+    """Draw what the shared memory of a block of the whole network holds while it computes a layer.
+
+    Parameters
+    ----------
+    sizes : mapping of str to int
+        The bytes of the parts image, maps and features; `labkit.networks.fused.BLOCK_BYTES` has
+        them in half. A part is as high as it is large.
+    """
+    # of each part: what happens to it while its image is fetched, and while a layer is computed
+    uses = {
+        "image": ("written", "read", "", "sums"),
+        "maps": ("", "written", "read", ""),
+        "features": ("kept", "kept", "written", "read"),
+    }
+    looks = {"written": style.ORANGE, "read": style.SKY, "kept": style.EMPTY, "sums": style.SAND}
+    words = {
+        ("features", "kept"): "kept: the images before",
+        ("features", "written"): "written: one of 8 places",
+        ("image", "sums"): "partial sums",
+    }
+    steps = (
+        ("fetch", "pixels from", "device memory"),
+        ("convolve, pool", "convolution 1,", "2 × 2 maxima"),
+        ("convolve, pool", "convolution 2,", "4 × 4 maxima"),
+        ("classify", "every eighth image:", "y to device memory"),
+    )
+    left, top, wide_step, gap, high = 128, 128, 148, 8, 150
+    scale = high / sum(sizes[part] for part in uses)  # pixels per byte
+    page.open(
+        top + high + 2 * gap + 34,
+        "A layer writes where the next one reads: no map leaves the chip",
+        "shared memory of one block, over time   ·   dashed: a barrier",
+    )
+    for n, (name, *details) in enumerate(steps):
+        x = left + n * wide_step + 6
+        page.text(x, top - 48, name, weight="bold")
+        page.small(x, top - 32, "\n".join(details))
+        if n:
+            edge = left + n * wide_step
+            page.line((edge, edge), (top - 60, top + high + 2 * gap + 6), style.MUTED, 1.4, ls="--")
+    y, told = float(top), []
+    for part, states in uses.items():
+        part_high = scale * sizes[part]
+        page.text(left - 12, y + part_high / 2, part, ha="right", weight="bold")
+        page.small(left - 12, y + part_high / 2 + 15, f"{sizes[part]:,} bytes", ha="right")
+        for n, state in enumerate(states):
+            box = (left + n * wide_step + 3, y, wide_step - 6, part_high)
+            if state:
+                page.rect(*box, looks[state])
+                page.small(
+                    box[0] + box[2] / 2,
+                    y + part_high / 2 + 4,
+                    words.get((part, state), state),
+                    style.INK,
+                    ha="center",
+                )
+            else:
+                page.frame(*box, style.FAINT, 1)
+        named = [words.get((part, state), state or "unused") for state in states]
+        told.append(f"{part}, {sizes[part]:,} bytes: {'; '.join(named)}.")
+        y += part_high + gap
+    page.small(left + 3, y + 14, "empty frame: not used in this step")
+    names = ", ".join(" ".join((name, *details)) for name, *details in steps)
+    page.alt = (
+        f"The shared memory of a block in four steps with a barrier between them ({names}). "
+        + " ".join(told)
     )
 
 

@@ -493,7 +493,7 @@ class Numbers:
     """An exercise that is answered by numbers.
 
     Each try gets the counts of its answer, and nothing limits the tries: a loop over `lab.grade`
-    finds 18b's number in 6 of them and 13b's in 24. That is accepted: the reader's own process
+    finds 18b's number in 6 of them and 13c's in 24. That is accepted: the reader's own process
     counts, and could also compute the answer; what is to be learned is why a number is right.
 
     Attributes

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,19 @@ class KernelSource:
             if head in re.sub(r"^//[^\n]*\n", "", function, flags=re.M).partition("{")[0]:
                 return cls(label, file_name, function.rstrip("\n") + "\n")
         raise LabError(f"{path.name} has no function with {head!r} in its head")
+
+    def lines(self, first: str, last: str) -> KernelSource:
+        """Return the part from the line with the text `first` to the next one with `last`, without its indentation.
+
+        Raises LabError if there is no such line.
+        """
+        lines = self.source.splitlines(keepends=True)
+        start = next((n for n, line in enumerate(lines) if first in line), len(lines))
+        for end in range(start, len(lines)):
+            if last in lines[end]:
+                part = textwrap.dedent("".join(lines[start : end + 1]))
+                return replace(self, source=part)
+        raise LabError(f"{self.label} has no lines from {first!r} to {last!r}")
 
 
 def require_shapes(

@@ -36,10 +36,10 @@ def around(solution, most):
 
 # Which answers are tried, and which of them meet all goals: without the lesson, somebody would have to guess these.
 ANSWERS = {
-    "13a half": lambda half, float: ([(n, float) for n in range(8, 1001, 8)], [(half, float)]),
-    "13a float": lambda half, float: ([(half, n) for n in range(8, 1001, 8)], [(half, float)]),
+    "13b half": lambda half, float: ([(n, float) for n in range(8, 1001, 8)], [(half, float)]),
+    "13b float": lambda half, float: ([(half, n) for n in range(8, 1001, 8)], [(half, float)]),
     # one wave of blocks, or two
-    "13b": lambda one: (
+    "13c": lambda one: (
         [(n,) for n in around(one, 10_000)],
         [(n,) for n in (*range(one - 3, one + 1), 2 * one)],
     ),

@@ -1,4 +1,4 @@
-"""Exercise 13c: one exchange."""
+"""Exercise 13a: one exchange."""
 
 import numpy as np
 

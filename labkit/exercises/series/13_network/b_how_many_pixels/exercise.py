@@ -1,4 +1,4 @@
-"""Exercise 13a: how many pixels.
+"""Exercise 13b: how many pixels.
 
 Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` says why.
 """

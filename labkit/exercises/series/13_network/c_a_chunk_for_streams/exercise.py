@@ -1,4 +1,4 @@
-"""Exercise 13b: a chunk for streams.
+"""Exercise 13c: a chunk for streams.
 
 Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` says why.
 """

@@ -1,4 +1,4 @@
-// 13c one exchange: ReLU and the maximum of 4 x 4 outputs, in the registers in which tensor cores leave them.
+// 13a one exchange: ReLU and the maximum of 4 x 4 outputs, in the registers in which tensor cores leave them.
 //
 // y [tile][map][window] for each block: a has the weights of four maps, b the windows of a tile, both as lanes load them.
 // Launch: 32 threads per block, a block per tile.
