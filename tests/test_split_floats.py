@@ -13,9 +13,12 @@ pytestmark = pytest.mark.thorough("every kernel on every shape: minutes")
 
 LAYER, BATCH = Layer("small and odd", C=3, H=9, W=12, M=4, K=3), 3
 RUNG, WARPGROUPS = (labkit.variant("split_floats", step=step) for step in (None, "warpgroups"))
+SAME_JOBS = [
+    labkit.variant("split_floats", step=step) for step in ("teams", "no_teams", "background")
+]
 
 
-@pytest.fixture(scope="module", params=[RUNG, WARPGROUPS], ids=str)
+@pytest.fixture(scope="module", params=[RUNG, WARPGROUPS, *SAME_JOBS], ids=str)
 def plan(request):
     with request.param.plan(LAYER, BATCH) as plan:
         yield plan
@@ -65,7 +68,11 @@ def test_what_is_not_finite_spreads_as_far_as_in_float(plan, drawn, value):
     assert np.isfinite(y[:, :3]).all() and not np.isfinite(y[:, 3]).any()
 
 
-@pytest.mark.parametrize(("kernel", "maps"), [(RUNG, 8), (WARPGROUPS, 24)], ids=str)
+@pytest.mark.parametrize(
+    ("kernel", "maps"),
+    [(RUNG, 8), (WARPGROUPS, 24), *((kernel, 8) for kernel in SAME_JOBS)],
+    ids=str,
+)
 def test_a_map_that_is_not_finite_leaves_the_next_maps_right(kernel, maps):
     """The next maps' weights and powers of two are loaded, although those of this group were not used."""
     layer = Layer("three groups", C=2, H=5, W=6, M=2 * maps + 4, K=3)
