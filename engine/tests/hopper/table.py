@@ -113,8 +113,8 @@ column "on the GPU" has two outcomes, the runs differed.
 mistakes. It reports {noted} of them as notes, because a program may be written so on purpose. It reports nothing on the
 {right} programs and variants without a mistake.
 
-**{version}** ran with memcheck, racecheck and synccheck on the GPU. It names {named} mistakes: for these it prints a
-report only if the mistake is in the program. It also reports errors of {len(alarms)} of the
+**{version}** ran with memcheck, racecheck and synccheck on the GPU. It names {named} mistakes: each gets a report that
+the program without a mistake does not get. It also reports errors of {len(alarms)} of the
 {right} programs and variants without a mistake.
 
 The reports name lines of the program or of `instructions.h`, which has a function for each instruction.
