@@ -212,6 +212,29 @@ def test_findings_have_both_lines_and_counts_are_rows(lab):
     )
 
 
+def test_volatile_accesses_are_checked(lab):
+    source = "__global__ void f(volatile float *y) { y[threadIdx.x] = y[threadIdx.x] + 1; }"
+    asked = request(source, "y", n=64, grid=1)
+    asked["inputs"]["y"]["fill"] = "zeros"
+    answer = lab("check", asked)
+    assert answer["ok"], answer["messages"]
+    assert {(row["op"], row["requests"]) for row in answer["counts"]} == {("ld", 2), ("st", 2)}
+
+
+def test_a_copy_in_the_background_loads_what_its_thread_has_loaded(lab):
+    source = (
+        "#include <cuda_pipeline.h>\n__global__ void f(const float *x, float *y) {\n"
+        "    __shared__ float s[64];\n    y[threadIdx.x] = x[threadIdx.x];\n"
+        "    __pipeline_memcpy_async(&s[threadIdx.x], &x[threadIdx.x], 4);\n"
+        "    __pipeline_commit();\n    __pipeline_wait_prior(0);\n    y[threadIdx.x] += s[threadIdx.x];\n}"
+    )
+    asked = request(source, "x", "y", n=64, grid=1)
+    asked["inputs"]["x"]["fill"] = "ones"
+    answer = lab("check", asked)
+    loads = [row for row in answer["counts"] if (row["space"], row["op"]) == ("global", "ld")]
+    assert {row["line"]: row["requests"] for row in loads}.items() >= {4: 2, 5: 2}.items()
+
+
 @pytest.mark.parametrize(
     ("body", "says"),
     [

@@ -241,6 +241,7 @@ void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *wr
 bool is_host_memory(const void *, size_t, bool) { return false; }
 void visit_mapped(void (*)(const char *, size_t)) {}
 bool was_freed(const void *, uintptr_t &, size_t &) { return false; }
+volatile bool paused = false;
 void pause_kernel(const volatile bool *) {}   // a page has no host that goes on
 void let_kernel_run() {}
 
