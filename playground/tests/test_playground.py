@@ -349,10 +349,11 @@ def test_a_damaged_link_is_said_to_be_one(tab, address):
     assert "__global__ void" in source(tab)
 
 
-def wait_until_stored(tab, folder):
-    """Wait until the browser has kept all files of the page."""
-    files = len(
-        [path for path in folder.rglob("*") if path.is_file() and path.name != "service.js"]
+def wait_until_stored(tab, folder, but=0):
+    """Wait until the browser has kept all files of the page, or all `but` some."""
+    files = (
+        len([path for path in folder.rglob("*") if path.is_file() and path.name != "service.js"])
+        - but
     )
     deadline = time.monotonic() + 30
     while (
@@ -381,6 +382,29 @@ def test_it_works_without_a_network_after_the_first_visit(chromium, folder):
         tab.get_by_text("It ran, unchecked.").wait_for()
     finally:
         visitor.close()
+
+
+def test_a_file_of_another_version_is_not_kept(chromium, folder, tmp_path):
+    changed = tmp_path / folder.name
+    shutil.copytree(folder, changed)
+    with (changed / "style.css").open("a", encoding="utf-8") as style:
+        style.write("/* another version */\n")
+    server, address = serve(changed.parent)
+    visitor = chromium.new_context()
+    try:
+        tab = visitor.new_page()
+        tab.goto(f"{address}#own")
+        wait_until_stored(tab, changed, but=1)
+        tab.wait_for_timeout(500)
+        kept = tab.evaluate(
+            "async () => (await (await caches.open('playground')).keys()).map(({ url }) => url)"
+        )
+        assert not any("/style.css" in address for address in kept)
+        assert any("/main.js" in address for address in kept)
+    finally:
+        visitor.close()
+        server.shutdown()
+        server.server_close()
 
 
 def test_its_links_lead_somewhere(folder):

@@ -138,7 +138,12 @@ def write_engine(
     packed |= {name: gzip.compress(content, 6, mtime=0) for name, content in own.items()}
     for name, content in packed.items():
         write(out / f"{name}.z", content)
-    write(out / "sizes.json", json.dumps({name: len(content) for name, content in packed.items()}))
+    # a gzip file ends with the size of what it holds
+    sizes = {
+        name: (len(content), int.from_bytes(content[-4:], "little"))
+        for name, content in packed.items()
+    }
+    write(out / "sizes.json", json.dumps(sizes))
     write(out / "licences.txt", _list_licences())
 
 

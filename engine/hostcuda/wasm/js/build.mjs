@@ -3,10 +3,10 @@
 import fs from 'node:fs';
 import { loadPyodide } from 'pyodide';
 import { runLLVM } from '@yowasp/clang';
-import { Compiler } from './compiler.mjs';
+import { Compiler, ENVIRONMENT } from './compiler.mjs';
 
 const [python, task, out, ...modules] = process.argv.slice(2), archive = new Uint8Array(fs.readFileSync(python));
-const options = { env: { HOME: '/home/pyodide', HOSTCUDA_CACHE_DIR: '/cache' } };
+const options = { env: ENVIRONMENT };
 
 /** Compile what the engine itself needs, into a zip file. */
 async function compile() {

@@ -2,6 +2,9 @@
 
 const decoder = new TextDecoder();
 
+/** Python's environment: its memory is stored with it (build.mjs), and loaded with it (service.mjs). */
+export const ENVIRONMENT = { HOME: '/home/pyodide', HOSTCUDA_CACHE_DIR: '/cache' };
+
 /** The files of a folder of Pyodide's file system, as the compiler takes them: without a copy of their bytes. */
 function tree(FS, path) {
   const files = {};

@@ -1,5 +1,5 @@
 // What runs in the page's worker: the compilers, and a worker of its own for the kernels (kernel.mjs).
-import { Compiler } from './compiler.mjs';
+import { Compiler, ENVIRONMENT } from './compiler.mjs';
 import { half } from './half.mjs';
 
 export const ARRAYS = { float32: Float32Array, float64: Float64Array, float16: Uint16Array, int8: Int8Array, int16: Int16Array, int32: Int32Array,
@@ -16,10 +16,10 @@ export class Stopped extends Error {
   constructor() { super('stopped'); this.name = 'Stopped'; }
 }
 
-/** Fetch files that are stored compressed as FILE.z, and tell how much has come. */
+/** Fetch files that are stored compressed as FILE.z, and tell how much has come. `sizes` has the bytes of FILE.z and of FILE, by name. */
 export function fetchCompressed(base, sizes, progress) {
   const fetched = {}, fetch = globalThis.fetch.bind(globalThis);
-  const total = Object.entries(sizes).reduce((sum, [name, size]) => sum + (isLater(name) ? 0 : size), 0);
+  const total = Object.entries(sizes).reduce((sum, [name, [size]]) => sum + (isLater(name) ? 0 : size), 0);
   return async (input, options) => {
     const url = new URL(input.url ?? input, base), name = url.href.startsWith(base) ? url.href.slice(base.length) : '';
     if (!(name in sizes)) return fetch(input, options);
@@ -35,6 +35,23 @@ export function fetchCompressed(base, sizes, progress) {
   };
 }
 
+/** The bytes of a response. `arrayBuffer()` would have them twice in memory at its end. */
+async function read({ body }, size) {
+  const bytes = new Uint8Array(size), reader = body.getReader();
+  for (let at = 0; ;) {
+    const { done, value } = await reader.read();
+    if (done) return bytes;
+    bytes.set(value, at);
+    at += value.length;
+  }
+}
+
+/** Free the memory of an array that others still refer to: it is empty from now on. */
+function empty({ buffer }) {
+  if (buffer.transfer) buffer.transfer(0);
+  else structuredClone(buffer, { transfer: [buffer] });
+}
+
 export class Service {
   /** @param {string} base  the address of the folder with the engine */
   constructor(base = new URL('./', import.meta.url).href) {
@@ -48,16 +65,16 @@ export class Service {
     const at = name => new URL(name, this.base).href;
     const sizes = await (await fetch(at('sizes.json'))).json();
     globalThis.fetch = fetchCompressed(this.base, sizes, state => this.progress(state));
-    const bytes = async name => new Uint8Array(await (await fetch(at(name))).arrayBuffer());
-    const memory = bytes('memory.bin'), python = Promise.all([
-      import(at('pyodide/pyodide.mjs')).then(({ loadPyodide }) =>
-        loadPyodide({ indexURL: at('pyodide/'), env: { HOME: '/home/pyodide', HOSTCUDA_CACHE_DIR: '/cache' }, _loadSnapshot: memory })),
-      bytes('python.zip'), bytes('cache.zip'),
-    ]).then(loaded => Compiler.of(...loaded));
+    const bytes = async name => read(await fetch(at(name)), sizes[name][1]);
+    const start = async memory => {
+      const { loadPyodide } = await import(at('pyodide/pyodide.mjs'));
+      const pyodide = await loadPyodide({ indexURL: at('pyodide/'), env: ENVIRONMENT, _loadSnapshot: memory });
+      empty(await memory); // Pyodide keeps the array, 31 MB
+      return pyodide;
+    };
+    const python = Promise.all([start(bytes('memory.bin')), bytes('python.zip'), bytes('cache.zip')]).then(loaded => Compiler.of(...loaded));
     const clang = import(at('clang/bundle.js')).then(async ({ runLLVM }) => (await runLLVM(null, {}, { fetchProgress() {} }), runLLVM));
     const [compiler, runLLVM] = await Promise.all([python, clang]);
-    const { buffer } = await memory;
-    structuredClone(buffer, { transfer: [buffer] }); // Pyodide keeps the array, 31 MB: it is empty from now on
     this.compiler = Object.assign(compiler, { runLLVM });
   }
 
