@@ -7,7 +7,7 @@ from labkit.ladder import warpgroups
 from labkit.ladder.options import Option, count, or_none, warp_count
 from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, Scope, tiles
 
-ROUNDED = ("in_turn", "ahead", "one")  # the steps with one product: floats rounded to halves
+ROUNDED = "one"  # the step with one product: floats rounded to halves
 FINISHED = (None, "teams", "no_teams", "background")  # the rung, and steps that do all that it does
 WITHOUT_TEAMS = ("no_teams", "background")  # the steps whose warps do all jobs of a block
 LARGEST = 16  # bytes of the kernel's `largest`, as nvcc rounds them
@@ -192,7 +192,7 @@ RUNG = Rung(
     defines=_make_defines,
     min_capability=(8, 0),
     rounding=lambda options: Rounding(
-        FLOAT, FLOAT, operands=HALF, parts=1 if options["step"] in ROUNDED else 2
+        FLOAT, FLOAT, operands=HALF, parts=1 if options["step"] == ROUNDED else 2
     ),
     arranged=_count_arranged_bytes,
     limit=lambda s: "" if s.K <= 7 else "its windows are 8 inputs wide, for K up to 7",
@@ -205,8 +205,6 @@ RUNG = Rung(
         "teams": "The rung, with its jobs as functions.",
         "no_teams": "Beside teams: all warps do each job, one after the other.",
         "background": "Beside teams: all warps do each job, and images and maps are copied in the background.",
-        "in_turn": "Beside one: without teams, a block's jobs one after the other.",
-        "ahead": "Beside one: without teams, the next image copied while all warps multiply.",
         "warpgroups": "Products of four warps, wgmma, whose weights stay in shared memory.",
     },
     beside=("warpgroups",),
@@ -216,6 +214,5 @@ RUNG = Rung(
         {"tall": 10},
         {"blocks": 264},
         {"step": "no_teams", "warps": 8, "blocks": 264},
-        *({"step": step, "blocks": 264} for step in ("in_turn", "one")),
     ),
 )
