@@ -166,7 +166,7 @@ def format_network(results: Recorded) -> str:
         f"{results.device}, {first['date']}, PyTorch {software}.\n\n"
         "- *From the host:* the time includes copies from and to page-locked host memory. The plain network, in the "
         "last row, uses ordinary memory.\n"
-        "- *Graph:* all launches are one CUDA graph. With 100 images, it computes them 50 times."
+        "- *Graph:* all launches are one CUDA graph. With 100 images, one graph has 50 passes."
         + "\n- *Streams:* images come from the host in chunks, and copies overlap with kernels, as in our networks. "
         "PyTorch without streams first copies, then computes."
         * bool(chunks)

@@ -673,8 +673,9 @@ def test_the_instructors_guide_counts_what_there_is():
         goes_on = number[0] == "P" and number.endswith("b") and number != "P10b"
         start = known[f"{number[:-1]}a"].solution if goes_on else own.start
         assert changed_lines(lines(start), lines(own.solution)) == int(rows[number]), number
-    assert f"You grade by hand what asks for numbers ({', '.join(by_numbers)})" in " ".join(
-        text.split()
+    assert (
+        f"You grade by hand the exercises that ask for numbers ({', '.join(by_numbers)})"
+        in " ".join(text.split())
     )
     attacks = ROOT / "classroom" / "tests" / "attacks"
     count = len([path for path in attacks.rglob("*") if path.suffix in (".cpp", ".cu")])

@@ -90,7 +90,7 @@ def list_notes(results: Recorded) -> list[str]:
         f"{results.date}. The factor (×) is the op time over the reference time.",
         describe_references(results.device),
         "PyTorch's convolutions use cuDNN TF32 by default, and cuDNN FP32 only if TF32 is switched off.",
-        f"Layer time includes the copies between host and GPU, and has the kernel of {' and '.join(inside)}. Its "
+        f"Layer time is measured with kernel {' and '.join(inside)}, and includes the copies between host and GPU. Its "
         "factor is the layer time over the time of the copies alone, the link's reference time. With streams the host "
         "memory is page-locked, without streams it is ordinary.",
         "The steps warpgroups (`wgmma`) need compute capability 9.0.",
