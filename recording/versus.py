@@ -204,7 +204,8 @@ def to_markdown(table: pd.DataFrame) -> str:
         ),
         f"- *cuDNN* has the faster of two layouts and the fastest of {' or '.join(plans)}.",
         "- *Bold:* the fastest kernel for halves, and the fastest for floats.",
-        "- *Precision:* 10 and FP16 read and write halves, the others floats. With TF32, the inputs are rounded.",
+        "- *Precision:* 10 and FP16 read and write halves. The others read and write floats. "
+        "With TF32, the inputs are rounded.",
         "",
         "| | " + " | ".join(f"{network} layer {layer}" for network, layer in layers) + " |",
         "|---|" + "---:|" * len(layers),
