@@ -60,8 +60,9 @@ def _record_graph(
 ) -> Callable[[], float]:
     """Return a function that replays a graph of PASSES calls of `run` and returns the time of one [ms].
 
-    `run` is that of a contestant. `stream` is a stream of hostcuda for kernels of the ladder, which
-    take one; a false value for others, whose graph PyTorch records. `stack` closes the graph.
+    `run` is that of a contestant: run(0) computes the first input. `stream` is a stream of hostcuda
+    for kernels of the ladder, which take one; a false value for others, whose graph PyTorch
+    records. `stack` closes the graph.
     """
     if stream:
         graph = Graph(lambda: [run(0, stream) for _ in range(PASSES)], stream)

@@ -93,6 +93,7 @@ def measure_kernels(
         for batch in batches:
             start = time.perf_counter()
             kernels = [*own, *own, *(launchable if batch == max(batches) else ())]
+            # `repeat` is for op times: layer times have their own number of runs
             layer_time_tables = bench_all(own, layer, batch, repeat=1) if own else ()
             layer_ms = {
                 row.label: row.layer_ms for table in layer_time_tables for row in table.itertuples()

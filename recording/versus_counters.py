@@ -61,7 +61,7 @@ def launch_all(layer: Layer) -> None:
         for name in NAMES:
             contestants += libraries.LIBRARIES[name](given)
         for contestant in contestants:
-            contestant.run(0)
+            contestant.run(0)  # on inputs[0]
             torch.cuda.synchronize()
             torch.cuda.nvtx.range_push(f"{contestant.label}, {contestant.layout}")
             torch.cuda.cudart().cudaProfilerStart()

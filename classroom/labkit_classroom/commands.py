@@ -346,7 +346,7 @@ def _open_executor(dask: str | None, jobs: int | None, most: int) -> Iterator[Ex
     except ImportError:
         raise LabError("--dask needs Dask: pip install distributed") from None
     try:
-        client = Client(dask or "''")
+        client = Client(dask)
     except (OSError, ValueError) as error:
         raise LabError(f"there is no Dask scheduler at {dask!r}: {error}") from None
     with client:

@@ -87,7 +87,7 @@ class Terms:
         return not self.only or item.exercise in self.only or item.exercise not in self.exercises
 
     def apply_marks(self, result: Result) -> Result:
-        """Return a result, not passed if a mark says that it is invalid."""
+        """Return a result, not passed if a mark says that it is invalid; as it is if it could not be graded."""
         invalid = result.lines and self.rules.find_mark(result)[0]
         return replace(result, passed=False, verdict=INVALID) if invalid else result
 

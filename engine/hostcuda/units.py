@@ -121,10 +121,11 @@ def works(records: Iterable[Mapping]) -> list[dict]:
     -------
     list of dict
         One per launch: ``kernel``; ``why_none``, why no unit is named, or empty; and totals.
-        Of memory these are ``unique_bytes``, ``loaded_sectors`` (new to their block),
-        ``stored_sectors``, ``global_lines``, ``global_passes``, ``shared_wavefronts`` (less those
-        that nvcc is expected to join) and ``constant_requests``, one per word. Of the instructions
-        of warps they are ``memory_instructions``, ``arithmetic``, ``integer``, ``branches`` and
+        Of global memory these are ``unique_bytes`` (each counted once), ``loaded_sectors`` (new to
+        their block), ``stored_sectors``, and, over all requests, ``global_lines`` of 128 bytes and
+        ``global_passes`` over 32 banks. Of other memory: ``shared_wavefronts`` (less those that
+        nvcc is expected to join) and ``constant_requests``, one per word. Of the instructions of
+        warps they are ``memory_instructions``, ``arithmetic``, ``integer``, ``branches`` and
         ``divisions``; ``matrices`` are the operations on matrices.
     """
     rows = []

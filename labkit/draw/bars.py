@@ -445,7 +445,11 @@ def units(page: Page, units: Units, before: Units | None = None) -> None:
         if max(now[kernel][name], old[kernel][name]) >= 2
     ]
     step, top = (34, 66) if before is not None else (25, 66)
-    message = f"{units}; before: {str(before)[9:]}" if before is not None else str(units)
+    message = (
+        f"{units}; before: {str(before).removeprefix('Busiest: ')}"
+        if before is not None
+        else str(units)
+    )
     page.open(96 + step * len(drawn), message, units.note)
     names = [f"{kernel}: {name}" if len(now.columns) > 1 else name for kernel, name in drawn]
     left = 24 + widest(names, SMALL, weight="bold")

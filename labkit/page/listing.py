@@ -31,6 +31,7 @@ IMAGES = 1000  # the batch of a launch that is shown
 _WORD = re.compile(r"\w+|\s+|.")  # a word, blanks, or one other character
 _ALIKE = 0.6  # the share of equal words from which two lines are shown as one line that has changed
 
+# without the comment in its first two lines
 STYLE = "".join(Path(__file__).with_suffix(".css").read_text(encoding="utf-8").splitlines()[2:])
 # by the sign of a diff's row; `STYLE` colours them
 _ROW_CLASSES = {"-": "line old", "+": "line new", " ": "line"}

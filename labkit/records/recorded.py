@@ -686,7 +686,7 @@ def _pick(rows: pd.DataFrame, column: str, device: str, asked: str) -> float:
 
 
 def _describe(wanted: dict[str, object]) -> str:
-    """Return in words what was asked for: "rung 4, layer lenet86 layer 1"; of a label "kernel 04 tiling"."""
+    """Return in words what was asked for: "rung 4, layer lenet86 layer 1", "kernel 04 tiling" for a label."""
     if isinstance(label := getattr(wanted.get("rung"), "label", wanted.get("rung")), str):
         wanted = {
             "kernel": label,

@@ -70,7 +70,11 @@ class Stored:
                     self._compare(array, wanted, case.name)
 
     def _compare(self, array: Array, stored_output: Mapping, case_name: str) -> None:
-        """Raise CheckFailed if an array is wrong; say how many elements no thread has stored."""
+        """Raise CheckFailed if an array is wrong; say how many elements no thread has stored.
+
+        `stored_output` is an item of ``outputs``. Only if it is ``marked``, the elements hold a value
+        that no kernel stores before the launch.
+        """
         try:
             compare_array(f"{stored_output['name']}, {case_name},", array)
         except CheckFailed as wrong:

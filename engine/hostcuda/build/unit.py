@@ -218,6 +218,7 @@ class Unit:
         self._write_quoted_source(folder)
         command = [*self.command, *self.flags]
         if text and _HOST_FILE.match(text):  # nvcc leaves such a file to the host's compiler
+            # without the engine's header
             plain, options = "\n".join([_FOR_HOST, *prologue]), self.includes[2:]
             of_host = preprocess(plain, [*command, *options], folder, self.options.include_dirs)
             if not of_host.of_cuda:  # it includes no header of CUDA

@@ -89,7 +89,10 @@ def _find_unsafe_read(code: str, name: str, start: int, end: int):
 
 
 def _find_events(code: str, name: str, start: int, end: int):
-    """Yield (position, "sync", "read" or "write", index) for the array `name`; a statement writes at its end."""
+    """Yield (position, kind, index) for the array `name`; a statement writes at its end.
+
+    The kind is "sync", "read" or "write".
+    """
     for match in _SYNCHRONIZES.finditer(code, start, end):
         yield match.start(), "sync", ""
     for match in re.compile(rf"\b{name}\s*(?=\[)").finditer(code, start, end):

@@ -143,7 +143,8 @@ def module_flags(command: list[str]) -> list[str]:
 def preprocessing_flags(command: list[str]) -> list[str]:
     """Return the preprocessor's flags.
 
-    With g++ it uses the precompiled header; clang++ reads the header itself.
+    Its output keeps each #define, which `frontend.preprocess` reads. With g++ it uses the precompiled
+    header; clang++ reads the header itself.
     """
     return ["-E", "-dD"] if is_clang(command) else ["-E", "-dD", "-fpch-preprocess"]
 

@@ -218,7 +218,9 @@ def find_uniform(kernel: KernelPlan) -> None:
 def _find_differing(kernel: KernelPlan, step: PlanStep) -> Iterator[set[KernelVariable]]:
     """Yield sets of variables that may differ between threads after a step, by the roles of variables so far.
 
-    The caller may change roles between two sets; the next set then follows from the new ones.
+    The caller may change roles between two sets; the next set then follows from the new ones. Of
+    changes, only a declaration and an update such as ``v = 1``, ``v += 16`` or ``v++`` can leave a
+    variable uniform: of others it is not known what the threads do.
     """
     effects, variable = step.effects, step.variable
     yield effects.addressed
@@ -230,9 +232,9 @@ def _find_differing(kernel: KernelPlan, step: PlanStep) -> Iterator[set[KernelVa
         ):
             yield {variable}
     elif step.kind == "loop" and step.node.kind == "for":
-        for span in kernel.loop_steps(step):
+        for span in kernel.loop_steps(step):  # its i++
             update = kernel.read_update(*span, step.scope)
-            if update is None or not _is_uniform_update(kernel, step, update):  # not like i += 16
+            if update is None or not _is_uniform_update(kernel, step, update):
                 yield kernel.effects_reader.read_expression(*span, step.scope).changes
     elif step.update and _is_uniform_update(kernel, step, step.update):
         yield effects.changes - {step.update[0]}

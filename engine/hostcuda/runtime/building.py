@@ -48,6 +48,7 @@ def _describe(checks: bool) -> tuple[list[str], list[str], str]:
         "-fno-strict-aliasing",
         *(["-DHOSTCUDA_CHECK"] if checks else []),
     ]
+    # the fingerprint is also of the engine's files, with the runtime's
     key = cache.digest("runtime", toolchain.fingerprint(command), *flags)
     return command, flags, f"runtime-{key[:24]}.so"
 
