@@ -358,9 +358,11 @@ def counters_in_words():
         f"{count('registers', runtime, first):.0f} registers, not {count('registers', 7, first):.0f}",
         "longer for weights: {} cycles per instruction for misses of the immediate constant cache, "
         "in place of {}".format(*stopped),
-        "{:.2g} in place of {:.2g}".format(
+        "{:.2g} cycles in place of {:.2g}".format(
             *(count("stalled_imc_miss", kernel, second) for kernel in (maps, rows))
         ),
+        f"waits {count('stalled_short_scoreboard', maps, second):.0f} cycles for the constant cache",
+        f"it waits {count('stalled_short_scoreboard', shared, second):.2g} cycles for shared memory",
         f"Of about {per_instruction:.0f} cycles from one instruction of a warp to its next, it waits "
         f"{count('stalled_barrier', 7, first):.2f} cycles per instruction at a barrier. "
         f"It waits {count('stalled_not_selected', 7, first):.1f} cycles for its turn",
@@ -375,7 +377,7 @@ def counters_in_words():
             labkit.recorded("H200").value("x_reference", 7, second)
         ),
         f"four rows in eight maps take {ms.loc['07 tuning', second.name]:.2f} ms on an H200",
-        f"({tall['registers'].item()} registers) a multiprocessor holds one block of 160",
+        f"with 20 rows, {tall['registers'].item()} per thread, a multiprocessor holds one block of 160",
         "On the second layers rung 10 is six times as fast as rung 07",
     )
     barriers = (

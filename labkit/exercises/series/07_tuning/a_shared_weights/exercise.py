@@ -62,6 +62,11 @@ EXERCISE = Exercise(
             lambda attempt: attempt.findings and attempt.source.count("__syncthreads()") < 2,
         ),
         Mistake(
+            "A thread without an output has a place in the block, but none in y: its store writes outside of y, or "
+            "over the output of another thread. Ask for first < Ho && w < Wo before the stores of y, too.",
+            lambda attempt: "out of bounds" in attempt.findings and " at y[" in attempt.wrong,
+        ),
+        Mistake(
             "The last block may have fewer than MAPS maps: store a zero for a weight of a map that does not exist.",
             lambda attempt: (
                 "out of bounds" in attempt.findings and "__shared__ array" not in attempt.wrong
@@ -82,6 +87,11 @@ EXERCISE = Exercise(
             lambda attempt: (
                 attempt.count("constant_requests", _LAYER) > 0 and "__shared__" in attempt.source
             ),
+        ),
+        Mistake(
+            "The block copies its weights more than once. Does each thread copy other weights? The number of a thread "
+            "in its block is threadIdx.y * blockDim.x + threadIdx.x, and of threads blockDim.x * blockDim.y.",
+            lambda attempt: _MOST < attempt.count(_LOADS, _LAYER) < 2 * _MOST,
         ),
         Mistake(
             "The weights come from global memory for every product. Let the block copy those of a channel to "
