@@ -264,8 +264,9 @@ def counters_in_words():
         " million wavefronts for 1000 images in place of ",
     )
     yield "closer_look/06_fusion", waves
-    rows, maps, constant, shared, runtime = (
-        labkit.variant(7, step=step) for step in ("rows", "maps", "constant", "shared", "runtime")
+    rows, maps, masks, constant, shared, runtime = (
+        labkit.variant(7, step=step)
+        for step in ("rows", "maps", "masks", "constant", "shared", "runtime")
     )
     stopped = [f"{count('stalled_imc_miss', kernel, first):.2g}" for kernel in (maps, rows)]
     missed = [
@@ -362,7 +363,7 @@ def counters_in_words():
             *(count("stalled_imc_miss", kernel, second) for kernel in (maps, rows))
         ),
         f"waits {count('stalled_short_scoreboard', maps, second):.0f} cycles for the constant cache",
-        f"it waits {count('stalled_short_scoreboard', shared, second):.2g} cycles for shared memory",
+        f"it waits {count('stalled_short_scoreboard', masks, second):.2g} cycles for shared memory",
         f"Of about {per_instruction:.0f} cycles from one instruction of a warp to its next, it waits "
         f"{count('stalled_barrier', 7, first):.2f} cycles per instruction at a barrier. "
         f"It waits {count('stalled_not_selected', 7, first):.1f} cycles for its turn",
