@@ -377,7 +377,7 @@ def counters_in_words():
         "1.62 with 1,000 images, {:.2f} with 10,000".format(
             labkit.recorded("H200").value("x_reference", 7, second)
         ),
-        f"four rows in eight maps take {ms.loc['07 tuning', second.name]:.2f} ms on an H200",
+        f"our rows in eight maps take {ms.loc['07 tuning', second.name]:.2f} ms on an H200",
         f"with 20 rows, {tall['registers'].item()} per thread, a multiprocessor holds one block of 160",
         "On the second layers rung 10 is six times as fast as rung 07",
     )
