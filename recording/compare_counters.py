@@ -420,9 +420,9 @@ def write_report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> di
         "shared memory, accesses joined by nvcc": shared & ~table["as_written"],
     }
     summary = (  # a table under it has a row for each of `parts`
-        f"Nsight Compute (ncu) on {where}, {date}, and the loads and stores in the machine code of {compiler}. The "
-        f"kernels are all of the lab's, with their steps and the exercises' solutions, on {jobs.BATCH} images, and "
-        "textbook kernels. Written by `python -m recording compare-counters`.\n\n"
+        f"Nsight Compute (ncu) counted on {where}, {date}. The machine code is that of {compiler}. The kernels are "
+        f"those of the lab on {jobs.BATCH} images, with their steps and the exercises' solutions, and textbook "
+        "kernels. `python -m recording compare-counters` writes the tables.\n\n"
     ) + _format_table(
         ["counters", "", f"agree within {ALLOWED:.0%}", "others"],
         "-rr-",

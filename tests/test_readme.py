@@ -981,8 +981,8 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
         leads.append(h200.op_ms("11 split floats", layer, 100) / h200.op_ms(7, layer, 100))
     ahead = [f"{100 * (lead - 1):.0f}" for lead in leads]
     assert (
-        f"leads by {ahead[0]} and {ahead[2]} %. "
-        f"In the ladder's run its lead over kernel 11 is {ahead[1]} and {ahead[3]} %." in words
+        f"leads by {ahead[0]} % on lenet86 and by {ahead[2]} % on lenet72. "
+        f"In the ladder's run, its lead over kernel 11 is {ahead[1]} % and {ahead[3]} %." in words
     )
 
 
