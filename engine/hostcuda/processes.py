@@ -45,6 +45,12 @@ def own_program(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
+def split_python(command: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return a Python command in two parts: Python, perhaps with `own_program`'s option; the script or -m, and the rest."""
+    words = 2 if command[1] == "-P" else 1
+    return list(command[:words]), list(command[words:])
+
+
 @dataclass(frozen=True)
 class Ended:
     """How a program ended.

@@ -392,8 +392,9 @@ def _time_launches(
     """Measure the times of a command's launches on a GPU with events; `why` says why there are no counters."""
     print(f"hostcuda: no counters, event times instead: {why}", file=sys.stderr)
     out = folder / "launches"
-    program = [command[0], "-m", "hostcuda.gpu.launches", str(out), *command[1:]]
-    ended = processes.run(program, _ON_GPU, timeout, capture)
+    python, program = processes.split_python(command)
+    timed = [*python, "-m", "hostcuda.gpu.launches", str(out), *program]
+    ended = processes.run(timed, _ON_GPU, timeout, capture)
     rows = []
     # kernel, grid, block, time and figures, by friendly names
     for number, record in enumerate(processes.lines(out)):

@@ -361,16 +361,13 @@ def _check_on_gpu(
         "NVCC_APPEND_FLAGS": "-lineinfo",
         "PYCUDA_CACHE_DIR": str(cache),
     }
-    script = not processes.is_compiled(command) and command[1] != "-m"
-    if script:  # a Python program, whose launches can be counted
-        command = [
-            command[0],
-            "-m",
-            "hostcuda.gpu.launches",
-            "--count",
-            str(launched),
-            *command[1:],
-        ]
+    script = False
+    if not processes.is_compiled(command):
+        python, program = processes.split_python(command)
+        script = program[0] != "-m"
+        if script:  # a Python program, whose launches can be counted
+            count = ["-m", "hostcuda.gpu.launches", "--count", str(launched)]
+            command = [*python, *count, *program]
     rows, finished = [], []
     for tool in tools:
         log = folder / tool

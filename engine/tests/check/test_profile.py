@@ -285,7 +285,8 @@ exit 1
         (FORBIDDEN, "permits counters only to administrators (ERR_NVGPUCTRPERM)"),
     ],
 )
-def test_without_counters_events_stand_in(ncu, why, on_gpu, tmp_path, capsys):
+@pytest.mark.parametrize("program", [["script.py"], ["-P", "-m", "module"]])
+def test_without_counters_events_stand_in(ncu, why, program, on_gpu, tmp_path, capsys):
     """Rows of a GPU without counters hold event times and resources, and a line says why."""
     on_gpu(ncu)
     row = (
@@ -293,9 +294,16 @@ def test_without_counters_events_stand_in(ncu, why, on_gpu, tmp_path, capsys):
         '"shared_bytes": 0, "local_bytes": 0, "occupancy_pct": 100.0}'
     )
     fake = tmp_path / "python"  # in the place of `python -m hostcuda.gpu.launches FILE SCRIPT`
-    fake.write_text(f"#!/bin/sh\nprintf '%s\\n' '{row}' > $3\n")
+    fake.write_text(
+        f"#!/bin/sh\necho $*\nwhile [ $1 != -m ]; do shift; done\nprintf '%s\\n' '{row}' > $3\n"
+    )
     fake.chmod(0o755)
-    profile = watch([str(fake), "script.py"], engine="gpu", capture=True)
+    profile = watch([str(fake), *program], engine="gpu", capture=True)
+    options = [
+        word for word in program if word == "-P"
+    ]  # of Python itself: before the module that times
+    words = profile.ended.output.split()
+    assert words[: len(options)] == options and words[-1] == program[-1]
     assert profile.table["source"].tolist() == [profile_module.EVENTS]
     assert profile.value("time_ns", "conv") == 1500 and profile.value("registers", "conv") == 30
     assert why in profile.note and "the engine 'cpu' counts without a GPU" in profile.note

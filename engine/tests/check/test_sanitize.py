@@ -11,7 +11,7 @@ import hostcuda
 from hostcuda import processes
 from hostcuda.findings import from_warnings
 from hostcuda.gpu import nsight
-from hostcuda.sanitize import checked, sanitize_script
+from hostcuda.sanitize import checked, sanitize_script, watch
 from hostcuda.source import warnings_about
 
 pytestmark = pytest.mark.core("what every finding is told with")
@@ -204,6 +204,17 @@ def test_on_a_gpu_a_program_without_a_launch_is_told(launches, monkeypatch, tmp_
     findings = sanitize_script(program, tool="memcheck", engine="gpu", capture=True)
     assert findings.ended.status == 0 and findings.ended.output.count("launched") == launches
     assert ("the program itself launched no kernel" in repr(findings)) == (launches == 0)
+
+
+def test_on_a_gpu_a_module_runs_as_its_command_says(monkeypatch, tmp_path):
+    """Also behind `own_program`'s option of Python. Its launches are not counted."""
+    (tmp_path / "sanitizer").write_text(SANITIZER)
+    (tmp_path / "sanitizer").chmod(0o755)
+    monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "sanitizer"))
+    monkeypatch.setattr(hostcuda, "why_no_gpu", lambda: None)
+    command = processes.own_program("json.tool", "--help")
+    findings = watch(command, tool="memcheck", engine="gpu", capture=True)
+    assert findings.ended.status == 0 and "json.tool" in findings.ended.output
 
 
 def test_a_finding_without_a_line_is_still_one():
