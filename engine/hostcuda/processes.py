@@ -46,7 +46,7 @@ def own_program(module: str, *arguments: str) -> list[str]:
 
 
 def split_python(command: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return a Python command in two parts: Python, perhaps with `own_program`'s option; the script or -m, and the rest."""
+    """Split a Python command into Python, with the option of `own_program` if it has it, and the rest."""
     words = 2 if command[1] == "-P" else 1
     return list(command[:words]), list(command[words:])
 
