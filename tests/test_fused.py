@@ -198,6 +198,11 @@ def test_an_old_gpu_and_another_type_are_refused(monkeypatch):
     for arguments, message in (
         ({"dtype": np.float64}, "float64: the fused network computes in float16 or float32"),
         ({"step": "mma"}, "step='mma': the fused network has the step warpgroups"),
+        ({"without": "no such line"}, "without='no such line': 0 lines of 13_network.cu have this"),
+        (
+            {"without": "__syncthreads();"},
+            r"without='__syncthreads\(\);': 3 lines of 13_network.cu",
+        ),
     ):
         with pytest.raises(LabError, match=message):
             FusedNetwork(**arguments)

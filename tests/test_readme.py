@@ -457,7 +457,7 @@ def figures_of_the_network(h200):
         f"Page-locked memory saves {before - locked:.0f} of the {plain - one:.0f} ms",
         f"the plain network took {low:.0f} to {high:.0f} ms",
         f"the {plain - before:.1f} ms of the first step",
-        f"{steps['fused', 'float16', 'host']:.2f} ms in place of {one:.2f}: the link alone needs {link:.2f}",
+        f"{steps['fused', 'float16', 'host']:.2f} and {one:.2f} ms: the link alone needs {link:.2f}",
         f"The five small kernels take {small:.2f} ms",
         f"The bytes predicted {1e7 * maps / h200.ceilings['copy']:.2f} ms",
     )

@@ -204,15 +204,14 @@ def block_memory(page: Page, sizes: Mapping[str, int]) -> None:
     page.open(
         top + high + 2 * gap + 34,
         "A layer writes where the next one reads: no map leaves the chip",
-        "shared memory of one block, over time   ·   dashed: a barrier",
+        "shared memory of one block, over time, bytes with padding   ·   dashed: a barrier",
     )
     for n, (name, *details) in enumerate(steps):
         x = left + n * wide_step + 6
         page.text(x, top - 48, name, weight="bold")
         page.small(x, top - 32, "\n".join(details))
-        if n:
-            edge = left + n * wide_step
-            page.line((edge, edge), (top - 60, top + high + 2 * gap + 6), style.MUTED, 1.4, ls="--")
+        edge = left + n * wide_step  # the first barrier: before the fetch
+        page.line((edge, edge), (top - 60, top + high + 2 * gap + 6), style.MUTED, 1.4, ls="--")
     y, told = float(top), []
     for part, states in uses.items():
         part_high = scale * sizes[part]
@@ -237,7 +236,7 @@ def block_memory(page: Page, sizes: Mapping[str, int]) -> None:
     page.small(left + 3, y + 14, "empty frame: not used in this step")
     names = ", ".join(" ".join((name, *details)) for name, *details in steps)
     page.alt = (
-        f"The shared memory of a block in four steps with a barrier between them ({names}). "
+        f"The shared memory of a block in four steps with a barrier before each ({names}). "
         + " ".join(told)
     )
 

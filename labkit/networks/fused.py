@@ -278,6 +278,24 @@ def require_gpu(step: str | None) -> None:
         )
 
 
+def _read_kernel(path: Path, without: str | None) -> str:
+    """Return the text of a kernel's file, without the line that has the text `without`.
+
+    The line becomes an empty one, so the others keep their numbers. Raises LabError if it is not
+    exactly one line.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    if without is not None:
+        found = [n for n, line in enumerate(lines) if without in line]
+        if len(found) != 1:
+            raise LabError(
+                f"without={without!r}: {len(found)} lines of {path.name} have this text; "
+                "give a text that one line has"
+            )
+        lines[found[0]] = "\n"
+    return "".join(lines)
+
+
 class FusedNetwork(Closing):
     """lenet86 in one kernel. A context manager: at its end the device's buffers are freed.
 
@@ -293,12 +311,16 @@ class FusedNetwork(Closing):
     step : {"warpgroups"}, optional
         The kernel of this step: products of four warps, which only GPUs of compute capability 9.0
         have, and the CPU engine. By default that of 13_network.cu.
+    without : str, optional
+        A part of one line of the kernel's file, which is left out: an experiment, such as on what a
+        barrier is for.
 
     Raises
     ------
     LabError
         If the GPU has a compute capability below 8.0, or with a step another one than 9.0; if the
-        data type or the step is not listed here, or the weights are not those of a lenet86.
+        data type or the step is not listed here, or the weights are not those of a lenet86; if
+        `without` is not in exactly one line.
     """
 
     def __init__(
@@ -306,6 +328,7 @@ class FusedNetwork(Closing):
         weights: str | Path | dict = "digits",
         dtype: DTypeLike = "float32",
         step: str | None = None,
+        without: str | None = None,
     ):
         """Bring the weights into the order and the range that the kernel needs, and copy them to the device."""
         self.dtype, self.step = np.dtype(dtype), step
@@ -323,6 +346,7 @@ class FusedNetwork(Closing):
         self.scales = Scales.from_weights(self.weights)
         self._memory, self._functions = Buffers(), {}
         self._kernel = KERNELS[step]
+        self._text = _read_kernel(self._kernel.path, without)
         arrangers = (*self._kernel.arrange, arrange_matrix)
         # in the order of the fragments, scaled into the range of half, and split into halves
         arranged = [
@@ -370,7 +394,7 @@ class FusedNetwork(Closing):
             # CPU engine has no compute capability.
             arch = "sm_90a" if self.step and capability == WGMMA else None
             module = hostcuda.compiler.SourceModule(
-                **module_arguments(path.read_text(), path, *options), arch=arch
+                **module_arguments(self._text, path, *options), arch=arch
             )
             function = module.get_function("network").prepare(_SIGNATURE)
             function.set_attribute(

@@ -1,5 +1,7 @@
 """Exercise 13a: one exchange."""
 
+import re
+
 import numpy as np
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
@@ -59,9 +61,10 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake(
             "A window whose outputs are all negative has the maximum 0: ReLU. Begin the maximum with 0.",
+            # only a maximum that did not begin with 0 is negative
             lambda attempt: (
                 attempt.wrong.startswith("right")
-                and "expected 0," in attempt.wrong
+                and re.search(r": -[^ ]+, expected 0,", attempt.wrong)
                 and "shfl" in attempt.source
             ),
         ),
