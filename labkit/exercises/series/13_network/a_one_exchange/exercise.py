@@ -60,6 +60,13 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
+            "A lane has eight of the 16 outputs of its window, and nothing brings it the other eight: they are in the "
+            "registers of another lane.",
+            lambda attempt: (
+                attempt.wrong.startswith("right") and not attempt.matches("shfl|__shared__")
+            ),
+        ),
+        Mistake(
             "A window whose outputs are all negative has the maximum 0: ReLU. Begin the maximum with 0.",
             # only a maximum that did not begin with 0 is negative
             lambda attempt: (
