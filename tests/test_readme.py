@@ -264,9 +264,9 @@ def counters_in_words():
         " million wavefronts for 1000 images in place of ",
     )
     yield "closer_look/06_fusion", waves
-    rows, maps, masks, constant, shared, runtime = (
+    rows, maps, masks, constant, shared, columns, runtime = (
         labkit.variant(7, step=step)
-        for step in ("rows", "maps", "masks", "constant", "shared", "runtime")
+        for step in ("rows", "maps", "masks", "constant", "shared", "columns", "runtime")
     )
     stopped = [f"{count('stalled_imc_miss', kernel, first):.2g}" for kernel in (maps, rows)]
     missed = [
@@ -351,6 +351,7 @@ def counters_in_words():
     assert [65536 // (allotted * size) for size in (160, 96)] == [1, 2]  # 68 threads: three warps
     gains = ms.loc["07 tuning"] / labkit.recorded("H200").op_ms(10)
     assert gains[[second.name, fourth.name]].round().tolist() == [6, 6]
+    known = labkit.recorded("H200").op_ms([runtime, 7], labkit.LENET86).sum(axis=1)
     per_instruction = 1 + sum(count(f"stalled_{stall}", 7, first) for stall in STALLS)
     yield (
         "07_tuning",
@@ -364,9 +365,12 @@ def counters_in_words():
         ),
         f"waits {count('stalled_short_scoreboard', maps, second):.0f} cycles for the constant cache",
         f"it waits {count('stalled_short_scoreboard', masks, second):.2g} cycles for shared memory",
-        f"Of about {per_instruction:.0f} cycles from one instruction of a warp to its next, it waits "
-        f"{count('stalled_barrier', 7, first):.2f} cycles per instruction at a barrier. "
-        f"It waits {count('stalled_not_selected', 7, first):.1f} cycles for its turn",
+        f"a warp needs about {per_instruction:.0f} cycles: {count('stalled_barrier', 7, first):.2f} of them "
+        f"at a barrier, {count('stalled_not_selected', 7, first):.1f} for its turn",
+        "waited {:.2f} cycles per instruction at barriers, and now {:.2f}".format(
+            *(count("stalled_barrier", kernel, second) for kernel in (columns, runtime))
+        ),
+        f"and {labkit.recorded('H200').value('x_reference', masks, second):.1f} times the reference time",
     )
     yield (
         "07_sizes",
@@ -380,6 +384,7 @@ def counters_in_words():
         f"our rows in eight maps take {ms.loc['07 tuning', second.name]:.2f} ms on an H200",
         f"with 20 rows, {tall['registers'].item()} per thread, a multiprocessor holds one block of 160",
         "On the second layers rung 10 is six times as fast as rung 07",
+        f"gained more: {100 * known.iloc[0] / known.iloc[1] - 100:.0f} % on both layers of lenet86",
     )
     barriers = (
         count("stalled_barrier", kernel, layer)

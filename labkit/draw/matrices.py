@@ -240,7 +240,7 @@ def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
     cell = min(30, 268 / rows, (style.WIDTH - 26 - left - 24 * (maps > 1)) / inputs)
     page.open(
         top + rows * cell + 84 + 20 * (maps > 1),
-        f"{loads} numbers loaded, {products:,} products: each is used {products / loads:.3g} times",
+        f"{loads} numbers loaded for {products:,} products: {products / loads:.3g} products per number",
         f"one thread, {count(rows, 'row')} in {count(maps, 'map')}, at one of the {K} columns of the mask   ·   "
         "in a cell: which weight",
     )
