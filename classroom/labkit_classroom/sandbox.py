@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hostcuda import sandbox
+from hostcuda import sandbox, untrusted
 from hostcuda.sandbox import Limits, SandboxEnded, View
 from labkit.base.paths import PACKAGE, PYTHONPATH, SERIES
 from labkit.exercises.exercise import ATTEMPT_S, FILE_BYTES
@@ -28,9 +28,10 @@ def available() -> bool:
 
 
 def require(unsafe: bool = False) -> None:
-    """Raise an EngineError, which says why, if there is no sandbox, unless the user does without (`unsafe`)."""
+    """Raise an EngineError, which says why, if there is no sandbox and the user needs one (not `unsafe`), or no g++."""
     if not unsafe:
         sandbox.require(VIEW, _REMEDY)
+    untrusted.require_gcc()
 
 
 def precompile(check: str) -> tuple[Path, ...]:

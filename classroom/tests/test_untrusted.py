@@ -100,6 +100,17 @@ COMPILER = {
 }
 
 
+def test_submissions_are_compiled_with_gcc_alone(monkeypatch):
+    """Its assembler text is checked: a grader says so at once, and a process that compiles a submission, too."""
+    monkeypatch.setattr(toolchain, "find", lambda: ["some-clang++"])
+    monkeypatch.setattr(toolchain, "is_clang", lambda command: command == ["some-clang++"])
+    for begin in (lambda: sandbox.require(unsafe=True), untrusted.guard):
+        with pytest.raises(
+            EngineError, match=r"with g\+\+ alone, .* not with some-clang\+\+: install g\+\+"
+        ):
+            begin()
+
+
 @pytest.mark.parametrize(
     "attack",
     [*OTHER_FILES.values(), *ASSEMBLER.values(), *COMPILER.values()],

@@ -532,6 +532,19 @@ def _name_line(source: str, name: str) -> str:
 _COMPILER_SECONDS = 20
 
 
+def require_gcc() -> None:
+    """Raise an EngineError if this machine compiles kernels with another compiler than g++.
+
+    `hostcuda.check.windows` looks for accesses that no hook sees in g++'s assembler text, and knows
+    no other.
+    """
+    if toolchain.is_clang(command := toolchain.find()):
+        raise EngineError(
+            f"a submission is compiled with g++ alone, whose assembler text is checked, not with {command[0]}: "
+            "install g++, and let CXX name it or nothing"
+        )
+
+
 def guard(source: str = "", headers: Collection[str] = ()) -> None:
     """Make this process compile and load only modules that the checks here let pass, and limit the compiler's time.
 
@@ -546,7 +559,13 @@ def guard(source: str = "", headers: Collection[str] = ()) -> None:
         The submission, so that messages have its lines.
     headers : collection of str, optional
         The headers that come with the exercise, as `refuse_symbols` has them.
+
+    Raises
+    ------
+    EngineError
+        If kernels are not compiled with g++.
     """
+    require_gcc()
     checkmode.untrusted = True
     toolchain.processor_seconds = _COMPILER_SECONDS
     if checkmode.TOOLS:

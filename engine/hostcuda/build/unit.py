@@ -182,8 +182,7 @@ class Unit:
     @property
     def untrusted_flags(self) -> list[str]:
         """Further flags, if `hostcuda.untrusted` guards this process."""
-        clang = toolchain.is_clang(self.command)
-        return checkmode.choose_untrusted_flags(clang, self.bounded) if self.tools else []
+        return checkmode.choose_untrusted_flags(self.bounded) if self.tools else []
 
     @property
     def includes(self) -> list[str]:

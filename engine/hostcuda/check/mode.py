@@ -99,10 +99,9 @@ untrusted = False  # kernels may be hostile; hostcuda.untrusted sets it
 # where an access may have no hook (`windows`), each index of an array is checked, and whether an
 # address is in the variable that it is derived from.
 ACCESSES = "accesses.txt"  # for `windows.find_disguised`
-_UNTRUSTED = ["-fno-omit-frame-pointer"]
-# A constant that is computed by calls may take as many operations as with clang: a fraction of a
-# second. g++ alone would allow 32 times as many.
-_GCC_UNTRUSTED = ["-fconstexpr-ops-limit=1048576"]
+# A constant that is computed by calls may take as many operations as clang allows: a fraction of a
+# second. g++ would allow 32 times as many.
+_UNTRUSTED = ["-fno-omit-frame-pointer", "-fconstexpr-ops-limit=1048576"]
 _BOUNDED = ["-fsanitize=bounds-strict,object-size", f"-fdump-tree-tsan={ACCESSES}"]
 
 
@@ -127,15 +126,13 @@ def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
     return options
 
 
-def choose_untrusted_flags(clang: bool, bounded: bool) -> list[str]:
-    """Return further flags for kernels that may be hostile, [] if `untrusted` is not set.
+def choose_untrusted_flags(bounded: bool) -> list[str]:
+    """Return g++'s further flags for kernels that may be hostile, [] if `untrusted` is not set.
 
-    `clang`: of clang++, else of g++. `bounded`: with checks of each index and address. The precompiled
-    header is compiled without these flags.
+    `bounded`: with checks of each index and address. The precompiled header is compiled without
+    these flags.
     """
-    if not untrusted:
-        return []
-    return [*_UNTRUSTED, *(() if clang else _GCC_UNTRUSTED), *(_BOUNDED if bounded else ())]
+    return [*_UNTRUSTED, *(_BOUNDED if bounded else ())] if untrusted else []
 
 
 # What a source must have for an address to be no multiple of its type's size: a cast of a pointer
