@@ -382,9 +382,9 @@ def counters_in_words():
             labkit.recorded("H200").value("x_reference", 7, second)
         ),
         f"our rows in eight maps take {ms.loc['07 tuning', second.name]:.2f} ms on an H200",
-        f"with 20 rows, {tall['registers'].item()} per thread, a multiprocessor holds one block of 160",
+        f"a multiprocessor holds one block of 160 ({tall['registers'].item()} registers per thread)",
         "On the second layers rung 10 is six times as fast as rung 07",
-        f"gained more: {100 * known.iloc[0] / known.iloc[1] - 100:.0f} % on both layers of lenet86",
+        f"gained more: {100 * known.iloc[0] / known.iloc[1] - 100:.0f} % on the two layers of lenet86 together",
     )
     barriers = (
         count("stalled_barrier", kernel, layer)
