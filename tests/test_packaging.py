@@ -463,6 +463,26 @@ def test_the_packages_have_one_version_and_need_each_other_in_it(name):
     }
 
 
+def test_a_script_of_the_playground_imports_from_others_what_they_define():
+    """The scripts are not run: they need a browser, which is not installed everywhere."""
+    trees = {path.stem: ast.parse(path.read_text()) for path in (ROOT / "playground").glob("*.py")}
+    defined = {
+        (script, getattr(node, "name", getattr(node, "id", None)))
+        for script, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Name))
+        and not isinstance(getattr(node, "ctx", None), ast.Load)
+    }
+    imported = {
+        (node.module, alias.name)
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in trees
+        for alias in node.names
+    }
+    assert imported and imported <= defined
+
+
 SUITES = ["test", "thorough", "exhaustive"]
 # the playground is built beside the three before it
 ALL = ["test", "venv", "browser", "types", "floors", "playground", "thorough", "clang"]
