@@ -187,6 +187,19 @@ def test_a_batch_in_half_is_refused():
         Network(conv=8).batch(1)
 
 
+@pytest.mark.parametrize(
+    ("images", "says"),
+    [
+        (np.zeros((3, 1, 86, 86), np.float32), r"float32 of the shape \(3, 1, 86, 86\)"),
+        (np.zeros((2, 1, 80, 80), np.float32), r"float32 of the shape \(2, 1, 80, 80\)"),
+        (np.zeros((2, 1, 86, 86)), r"float64 of the shape \(2, 1, 86, 86\)"),
+    ],
+)
+def test_a_batch_of_other_images_is_refused(images, says):
+    with pytest.raises(LabError, match=says + r"; a batch of 2 takes float32 \[2, 1, 86, 86\]"):
+        Network().batch(2, images)
+
+
 def test_a_pair_of_variants(digits, weights):
     net = Network(conv=(labkit.variant(2), labkit.variant(1, block=(8, 8))))
     assert repr(net) == "<Network with 02 constant and 01 baseline, block=8x8>"

@@ -428,7 +428,8 @@ class NetworkBatch(Closing):
     Raises
     ------
     LabError
-        If a convolution is in half, or there is too little page-locked memory.
+        If a convolution is in half, x has another shape or data type, or there is too little
+        page-locked memory.
     hostcuda.driver.MemoryError
         If the batch does not fit into the device's memory; nothing stays allocated.
     """
@@ -437,9 +438,14 @@ class NetworkBatch(Closing):
         """Allocate, copy the weights to the device, collect the launches; if one fails, what was allocated is freed."""
         if any(variant.io_dtype != np.float32 for variant in network.conv):
             raise LabError(f"{network!r}: a batch of it needs both convolutions in float32")
+        shape = network.layers[0].x_shape(B)
         if x is None:
-            self.x = allocate_page_locked(network.layers[0].x_shape(B), np.float32)
+            self.x = allocate_page_locked(shape, np.float32)
             self.y = allocate_page_locked((B, CLASSES), np.float32)
+        elif (x.shape, x.dtype) != (shape, np.float32):
+            raise LabError(
+                f"the images are {x.dtype} of the shape {x.shape}; a batch of {B} takes float32 {list(shape)}"
+            )
         else:
             self.x, self.y = x, np.zeros((B, CLASSES), np.float32)
         self.steps: dict[str, Callable[[], None]] = {}
