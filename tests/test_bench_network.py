@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import hostcuda
 import labkit as lab
 from labkit.base.errors import LabError
 from labkit.measure.check import CheckFailed
@@ -131,6 +132,28 @@ def test_a_step_that_is_wrong_is_not_timed(monkeypatch):
 
     monkeypatch.setattr(steps.NetworkBatch, "launch", skip_the_last_layer)
     with pytest.raises(CheckFailed, match="plain in float32 is wrong before timing"):
+        steps.bench_steps(1, repeat=1)
+
+
+def test_what_the_timed_runs_on_the_device_have_left_is_checked(monkeypatch):
+    """Also if other cases of the same network are right: here only the first launch on the device computes."""
+    launch, launched = steps.NetworkBatch.launch, set()
+
+    def run(batch):
+        hostcuda.driver.memcpy_htod(batch.device_x, batch.x)
+        launch(batch)
+        hostcuda.driver.memcpy_dtoh(batch.y, batch.device_y)
+
+    def launch_once(batch, mark=None):
+        if mark:
+            launch(batch, mark)
+        elif batch not in launched:
+            launched.add(batch)
+            launch(batch)
+
+    monkeypatch.setattr(steps.NetworkBatch, "run", run)
+    monkeypatch.setattr(steps.NetworkBatch, "launch", launch_once)
+    with pytest.raises(CheckFailed, match="plain in float32 is wrong after timing"):
         steps.bench_steps(1, repeat=1)
 
 

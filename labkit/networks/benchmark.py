@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
@@ -126,7 +126,7 @@ def bench_network(
 
 def measure_cases(
     images: Images,
-    cases: Iterable[Entry],
+    cases: Sequence[Entry],
     repeat: int,
     flush: Callable[[], None],
     after_each_round: Callable[[], None] = lambda: None,

@@ -87,25 +87,30 @@ def bench_steps(batch: int | None = None, repeat: int | None = None) -> pd.DataF
             "plain": Network(images.weights, PLAIN),
             "plain, on tensor cores": Network(images.weights, TENSOR_CORES),
         }
-        batches = {name: stack.enter_context(net.batch(B)) for name, net in networks.items()}
-        for separate in batches.values():
+        # Two batches each: `Images.check` reads the probabilities on the device again when all cases
+        # have run, so no other case may write there.
+        on_device, from_host = (
+            {name: stack.enter_context(net.batch(B)) for name, net in networks.items()}
+            for _ in range(2)
+        )
+        for separate in (*on_device.values(), *from_host.values()):
             separate.x[...] = ordinary
             hostcuda.driver.memcpy_htod(separate.device_x, ordinary)
         cases = [
-            *_list_on_device(batches),
+            *_list_on_device(on_device),
             _make_allocating_case(networks["plain"], ordinary),
             _make_host_case(
                 "plain, allocated before",
                 stack.enter_context(networks["plain"].batch(B, ordinary)),
             ),
-            *(_make_host_case(f"{name}, page-locked", each) for name, each in batches.items()),
+            *(_make_host_case(f"{name}, page-locked", each) for name, each in from_host.items()),
             *_list_fused(stack, images),
         ]
-        layer_times: dict[str, list[dict[str, float]]] = {name: [] for name in batches}
+        layer_times: dict[str, list[dict[str, float]]] = {name: [] for name in networks}
 
         def time_all_layers() -> None:
             """Run a pass of each network with a kernel per layer, and keep the times of its layers."""
-            for name, separate in batches.items():
+            for name, separate in from_host.items():
                 flush()
                 flush()  # meanwhile the host issues the launches, as in `Entry.time`
                 layer_times[name].append(time_layers(separate))
