@@ -529,8 +529,8 @@ DIFFUSION = f"""__global__ void k(const float *x, float *y, int n) {{
 """
 
 
-FAR = f"""__global__ void k(const float *x, float *y, int n, int scale) {{
-{INDEX}  const int src = i * scale / 10000000 % 256;
+FAR = f"""__global__ void k(const float *x, float *y, int n, int blocks) {{
+{INDEX}  const int src = blocks * i / 10000000 % 256;
   y[i] = x[src] > 2 ? 1 : 0;
 }}
 """
@@ -586,9 +586,9 @@ FAR = f"""__global__ void k(const float *x, float *y, int n, int scale) {{
         ),
         (
             FAR,  # (src >= 0 ? x[src] : 0) would give the same results, and leave the wrong index
-            launch(4, 64, x={"shape": [256], "fill": "uniform"}, y=[256], n=256, scale=50_000_000),
-            "def reference(x, y, n, scale):\n    return np.zeros(n)\n",
-            "+  const long long src = (long long)i * scale / 10000000 % 256;",
+            launch(4, 64, x={"shape": [256], "fill": "uniform"}, y=[256], n=256, blocks=50_000_000),
+            "def reference(x, y, n, blocks):\n    return np.zeros(n)\n",
+            "+  const long long src = (long long)blocks * i / 10000000 % 256;",
         ),
     ],
     ids=[

@@ -488,8 +488,8 @@ def _widen_index(source: _Source, start: int, end: int) -> Iterator[tuple[str, E
     definitions = [match for match in defined if names]
     edits = []
     for first, last in [(start, end), *(match.span(1) for match in definitions)]:
-        # of two names: the indices of blocks times their sizes stay small
-        product = re.compile(r"(?<![\w.])(?!block|thread|grid)([A-Za-z_]\w*)\s*\*\s*(?=[A-Za-z_])")
+        # of two names, the first without a dot: blockIdx.x * blockDim.x stays small
+        product = re.compile(r"(?<![\w.])[A-Za-z_]\w*\s*\*\s*(?=[A-Za-z_])")
         casts = [
             (factor.start(), factor.start(), "(long long)")
             for factor in product.finditer(source.code, first, last)
