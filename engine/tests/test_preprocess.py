@@ -229,9 +229,8 @@ def test_a_cached_module_knows_its_kernels_parameters_without_preprocessing(monk
 def test_a_program_of_another_kind_is_not_run_as_python(tmp_path):
     path = tmp_path / "main.cpp"
     path.write_text("int main() { return 07 + 0x1p3; }\n")
-    assert child.program(str(path), (), "cpu")[:3] == [
-        sys.executable,
-        "-m",
+    assert child.program(str(path), (), "cpu")[:4] == [
+        *(sys.executable, "-P", "-m"),
         "hostcuda.programs.program",
     ]
     path = path.rename(tmp_path / "main.cuh")
