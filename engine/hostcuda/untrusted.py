@@ -389,7 +389,7 @@ _EXPLAINED = {
 }
 
 
-# The functions that a loader may call: the compiler's own (of g++ and of clang), and HOSTCUDA_KERNEL's.
+# The functions that a loader may call: g++'s own, and HOSTCUDA_KERNEL's.
 _REGISTERS = re.compile(r"_ZN12_GLOBAL__N_1\d+hostcuda_register_\d+Ev")
 _STARTS = frozenset(
     [
@@ -397,7 +397,6 @@ _STARTS = frozenset(
         "__do_global_dtors_aux",
         "_sub_I_00099_0",
         "_GLOBAL__sub_I_00099_0_",
-        "tsan.module_ctor",
     ]
 )
 _CALLED_BY_LOADER = (elf.SHT_PREINIT_ARRAY, elf.SHT_INIT_ARRAY, elf.SHT_FINI_ARRAY)
