@@ -184,13 +184,9 @@ def program(
             f"{script} is no program: give a Python script (.py), or CUDA C++ (.cu, .cpp) with a main"
         )
     if path.suffix not in _COMPILED:
-        stands_in = on == "cpu" and imports(path.read_text(errors="replace"), _PACKAGES)
-        return [
-            sys.executable,
-            *(["-m", "hostcuda.programs.python"] if stands_in else []),
-            str(path),
-            *arguments,
-        ]
+        if on == "cpu" and imports(path.read_text(errors="replace"), _PACKAGES):
+            return own_program("hostcuda.programs.python", str(path), *arguments)
+        return [sys.executable, str(path), *arguments]
     if on == "cpu":
         words = [f"--options={shlex.join(options)}"] if options else []
         words += [f"--seconds={seconds:g}"] if seconds else []

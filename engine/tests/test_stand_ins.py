@@ -229,3 +229,20 @@ def test_clusters_from_cuda_core_are_those_that_a_kernel_declares(write_program)
 def test_a_program_that_imports_cuda_core(write_program):
     ended = run_program(write_program(CORE, "program.py"))
     assert (ended.stdout, ended.stderr) == ("[0 2 4 6 8] 9\n", "")
+
+
+def test_a_program_takes_modules_from_its_own_folder_and_none_from_that_in_which_it_runs(
+    write_program, tmp_path, monkeypatch
+):
+    """As `python PROGRAM.py` does."""
+    program = write_program(
+        "import random, sys\nimport cupy as cp\nimport near\nprint(sys.argv[1:], near.VALUE, cp.zeros(1))\n",
+        "program.py",
+    )
+    program.with_name("near.py").write_text("VALUE = 5\n")
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "random.py").write_text("raise SystemExit('a file of the reader')\n")
+    monkeypatch.chdir(work)
+    ended = run_program(program, "-v")
+    assert ended.stdout == "['-v'] 5 [0.]\n", ended.stderr

@@ -22,14 +22,16 @@ _STAND_INS = {
 def main(arguments: list[str]) -> None:
     """Run a Python program as ``__main__``: `arguments` has its path and its own arguments.
 
-    Changes `sys.argv`.
+    Changes `sys.argv` and `sys.path`.
     """
     text = Path(arguments[0]).read_text(errors="replace")
     for module, install in _STAND_INS.items():
         if imports(text, module):
             install()
     sys.argv[:] = arguments
-    sys.path[0] = str(Path(arguments[0]).resolve().parent)
+    if not sys.flags.safe_path:  # without the option -P of `processes.own_program`
+        del sys.path[0]  # the working folder
+    sys.path.insert(0, str(Path(arguments[0]).resolve().parent))
     runpy.run_path(arguments[0], run_name="__main__")
 
 
