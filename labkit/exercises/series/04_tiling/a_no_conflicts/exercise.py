@@ -1,8 +1,20 @@
 """Exercise 04a: rows apart."""
 
-from labkit.exercises import LAYER_1, Exercise, InPlaceOf, Mistake, counted
+import re
+
+from labkit.exercises import LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
 
 _WAVEFRONTS = "wavefronts_per_shared_load"
+_LENGTH = re.compile(r"\btile\[SIDE\]\[(?:(SIDE|TILE) \+ )?(\d+)\]")
+
+
+def _overlaps(attempt: Attempt) -> bool:
+    """Return whether the two rows that a warp reads on layer 1 share banks, as the rows' new length in words says."""
+    if not (match := _LENGTH.search(attempt.source)):
+        return False
+    start = {"SIDE": 22, "TILE": 16, None: 0}[match[1]]
+    return (start + int(match[2])) % 32 != 16
+
 
 EXERCISE = Exercise(
     title="Rows apart",
@@ -28,6 +40,11 @@ EXERCISE = Exercise(
             lambda attempt: (
                 attempt.count(_WAVEFRONTS, "layer 1") > 1.05 and "][SIDE + 1]" in attempt.source
             ),
+        ),
+        Mistake(
+            "With rows of this length the two rows that a warp reads still share banks: 16 words of the first, and 16 "
+            "that begin one length later. A bank comes again after 32 words: in which one should the second row begin?",
+            lambda attempt: attempt.count(_WAVEFRONTS, "layer 1") > 1.05 and _overlaps(attempt),
         ),
         Mistake(
             "This is a row more, and the rows are as long as before: the second index is the length of a row.",

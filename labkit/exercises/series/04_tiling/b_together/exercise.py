@@ -30,6 +30,14 @@ EXERCISE = Exercise(
             lambda attempt: attempt.wrong and attempt.matches(_SKIPS),
         ),
         Mistake(
+            "H and W are the sizes of the input: more threads are inside of it than have an output. An output needs "
+            "h < Ho and w < Wo.",
+            lambda attempt: (
+                attempt.count("shared_load_wavefronts", "layer 2") > 205_000
+                and attempt.matches(r"\bif \([^;{]*\bh < H && w < W\)")
+            ),
+        ),
+        Mistake(
             "There are more wavefronts than with all sums: inside the loops the condition is asked for each "
             "product, and neighbouring weights are no longer loaded together. Ask once, before the loops.",
             lambda attempt: (

@@ -59,6 +59,13 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "A row of outputs has Wo numbers, not W: the window (h, w) is column h * Wo + w of u.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and attempt.matches(r"\bu\[[^;]*(?:\bh|\(row - p\)) \* W \+[^;]*\] =")
+            ),
+        ),
+        Mistake(
             "gemm reads elements of u that no thread has written. Does each of the H * W inputs come to a thread, "
             "and are its row and column those in an image of width W?",
             lambda attempt: "uninitialized" in attempt.findings,

@@ -16,6 +16,16 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
+            "The index counts halves, and this pointer counts pairs of them: so the pair lies twice as far. Add "
+            "m * pixels + n to y first, then convert the pointer.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and attempt.matches(
+                    r"(?:\(half2 \*\) ?\(?y|reinterpret_cast<half2 \*>\(y)\)\[m \* pixels \+ n\]"
+                )
+            ),
+        ),
+        Mistake(
             "The outputs are halves, and a pair of them is a half2 of 4 bytes: convert the float2 before the "
             "store.",
             lambda attempt: attempt.wrong and "(float2 *)" in attempt.source,

@@ -73,5 +73,13 @@ EXERCISE = Exercise(
                 or attempt.counts[_PIXEL]["there"] == _find_farthest()[1] - 14
             ),
         ),
+        Mistake(
+            "The first n is not the largest: with n larger by one both parts of each pixel are still exact to 2^-22.",
+            lambda attempt: attempt.counts[_PIXEL]["farther"] <= 2.0**-22,
+        ),
+        Mistake(
+            "The second n is not the largest: with n larger by one still no pixel is 0.",
+            lambda attempt: attempt.counts[_PIXEL]["beyond"] == 0,
+        ),
     ),
 )

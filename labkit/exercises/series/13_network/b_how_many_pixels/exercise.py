@@ -79,5 +79,12 @@ EXERCISE = Exercise(
             "With these the link is the shorter one, but it still is with larger images.",
             lambda attempt: all(attempt.counts[name]["larger"] < 1 for name in _TYPES),
         ),
+        Mistake(
+            "These sides are rounded up to a multiple of 8, so the link takes longer than the kernel: round down.",
+            lambda attempt: (
+                tuple(attempt.counts[name]["side"] - _STEP for name in _TYPES)
+                == _compute_solution()
+            ),
+        ),
     ),
 )

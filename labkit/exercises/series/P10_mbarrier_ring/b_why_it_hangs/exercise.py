@@ -7,7 +7,7 @@ One that waits for each copy at once hangs no more, and has no bytes under way.
 
 import numpy as np
 
-from labkit.exercises import Case, Exercise, Kernels, Output, counted, launch
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
 from labkit.exercises.practice import MBARRIER_MISTAKES
 
 _ON, _ROWS, _COLUMNS, _TILE = "2 rows of 4,096", 2, 4096, 2048  # bytes of a tile
@@ -52,5 +52,15 @@ EXERCISE = Exercise(
         ),
     ),
     lines=3,
-    mistakes=MBARRIER_MISTAKES,
+    mistakes=(
+        Mistake(
+            "A stage takes two tiles, one of the row and one of the vector, and here the bytes of one tile are "
+            "announced. So a phase of `full` ends before both copies are complete.",
+            lambda attempt: (
+                {"race", "race with a copy"} & {*attempt.findings}
+                and attempt.matches(r"\barrive_expect\([^;{]*,\s*(?:bytes|4 \* T|T \* 4)\s*\)")
+            ),
+        ),
+        *MBARRIER_MISTAKES,
+    ),
 )

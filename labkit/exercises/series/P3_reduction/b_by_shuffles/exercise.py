@@ -1,10 +1,14 @@
 """Exercise P3b: a sum by shuffles."""
 
+import re
+
 from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
 from labkit.exercises.practice import ADDITIONS, total
 
 _NUMBERS = "16,384 numbers"
 _WARPS = 8 * 8
+# Lane 0 of each warp stores at the place with its own number, which is 0.
+_LANES_PLACE = re.compile(r"== 0\)\s*\{?\s*\w+\[(?:lane|threadIdx\.x % 32|threadIdx\.x & 31)\] = ")
 
 EXERCISE = Exercise(
     title="By shuffles",
@@ -49,7 +53,16 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake(
             "Lanes of the first warp for which there is no other warp have nothing to load: they add 0.",
-            lambda attempt: "uninitialized" in attempt.findings and "__shfl" in attempt.source,
+            lambda attempt: (
+                "uninitialized" in attempt.findings
+                and "race" not in attempt.findings
+                and "__shfl" in attempt.source
+            ),
+        ),
+        Mistake(
+            "All warps store their sums in the same element. The sum of each warp needs a place of its own, with the "
+            "number of the warp: threadIdx.x / 32.",
+            lambda attempt: "race" in attempt.findings and attempt.matches(_LANES_PLACE),
         ),
         Mistake(
             "Each number has to be added exactly once, and there are more numbers than threads: of T threads in "

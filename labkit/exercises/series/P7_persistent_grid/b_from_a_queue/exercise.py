@@ -47,6 +47,15 @@ EXERCISE = Exercise(
             lambda attempt: attempt.wrong and not attempt.matches(r"\batomic\w+\([^;]*\bnext\b"),
         ),
         Mistake(
+            "Here each thread takes a row of its own, and adds only a part of its numbers. One thread takes a row for "
+            "the whole block, and the others read the row's number in shared memory.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"\+ threadIdx\.x\b")
+                and not attempt.matches(r"__shared__|__shfl|threadIdx\.x == 0|!threadIdx\.x")
+            ),
+        ),
+        Mistake(
             "The rows before *next are taken already: the first row of a block is what its atomicAdd returns.",
             lambda attempt: attempt.wrong.startswith("right") and "expected 0," in attempt.wrong,
         ),

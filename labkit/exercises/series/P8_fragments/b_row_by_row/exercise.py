@@ -25,6 +25,14 @@ EXERCISE = Exercise(
                 and attempt.matches(r"\+ 1\)? *\* *8[^|;]{0,100}\|")
             ),
         ),
+        Mistake(
+            "This reads b as in P8a, where its columns are one behind the other. Here its rows are: row k of column g "
+            "is b[k * 8 + g], and the two halves of a register come from two rows.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"\b(?:b|columns)\[(?:column|g) *\* *(?:16|K|8)\b")
+            ),
+        ),
         EXCHANGED_REGISTERS,
         Mistake(
             "Here a row of a has K halves, K / 2 words: row g begins at word g * K / 2, not at 8 g.",

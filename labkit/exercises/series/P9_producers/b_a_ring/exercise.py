@@ -1,8 +1,11 @@
 """Exercise P9b: a ring of three stages between a producer warp and consumer warps."""
 
+import re
+
 import numpy as np
 
 from labkit.exercises import (
+    Attempt,
     Case,
     Exercise,
     Kernels,
@@ -24,6 +27,13 @@ def sums(random: np.random.Generator, n: int):
     windows = np.lib.stride_tricks.sliding_window_view(x, _WINDOW)
     y = Output("y", windows.sum(axis=1, dtype=np.int32))
     return launch("sums", x, n, y, grid=1, block=(32, 4))
+
+
+def _names_next_tile(attempt: Attempt) -> bool:
+    """Return whether a tile, or a number of tiles, beside that of the loop is named: i + 1, tile - 1, ++next."""
+    # the number of tiles and of a consumer's warp have a - 1, too
+    rest = re.sub(r"\w+ - 1\) / \w+|threadIdx\.y - 1|\+\+\w+\)|\w+\+\+\)", "", attempt.source)
+    return re.search(r"[+-] *[12]\b|\+\+", rest) is not None
 
 
 EXERCISE = Exercise(
@@ -80,6 +90,11 @@ EXERCISE = Exercise(
             "A barrier of the whole block in a branch of one warp: the other warps wait at another place. Each stage "
             "needs two barriers with numbers of their own.",
             lambda attempt: "divergent barrier" in attempt.findings,
+        ),
+        Mistake(
+            "The consumers wait for one tile, and the sums that begin in tile i reach into tile i + 1: both have to be "
+            "full.",
+            lambda attempt: "race" in attempt.findings and not _names_next_tile(attempt),
         ),
         Mistake(
             "A stage is written while it is read, or read before it is full. The producer arrives at `full` after its "
