@@ -53,6 +53,15 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "All blocks add the same elements here, because nothing depends on blockIdx. The number of a thread in the "
+            "grid is blockIdx.x * blockDim.x + threadIdx.x.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and "blockIdx" not in attempt.source
+                and "gridDim" in attempt.source
+            ),
+        ),
+        Mistake(
             "A thread has to add more than one element: here the grid has fewer threads than there are elements.",
             lambda attempt: attempt.runs_wrong and "for" not in attempt.source.split(),
         ),

@@ -43,6 +43,15 @@ EXERCISE = Exercise(
             lambda attempt: attempt.runs_wrong and "int i" in attempt.source,
         ),
         Mistake(
+            "Neighbouring lanes have the same threadIdx.y, so they still ask for the same element: lanes are counted "
+            "along threadIdx.x.",
+            lambda attempt: (
+                attempt.counts
+                and attempt.matches(r"\+ threadIdx\.y\) % K")
+                and "+ threadIdx.x) % K" not in attempt.source
+            ),
+        ),
+        Mistake(
             "All lanes of a warp still ask for the same element: where a lane begins has to depend on threadIdx.x.",
             lambda attempt: (
                 attempt.counts

@@ -30,6 +30,13 @@ EXERCISE = Exercise(
             lambda attempt: attempt.wrong and attempt.matches(_SKIPS),
         ),
         Mistake(
+            "h < Ho || w < Wo is also true for threads beyond the map in one direction. An output needs both, with &&.",
+            lambda attempt: (
+                attempt.count("shared_load_wavefronts", "layer 2") > 205_000
+                and attempt.matches(r"\bif \(h < Ho \|\| w < Wo\)")
+            ),
+        ),
+        Mistake(
             "H and W are the sizes of the input: more threads are inside of it than have an output. An output needs "
             "h < Ho and w < Wo.",
             lambda attempt: (

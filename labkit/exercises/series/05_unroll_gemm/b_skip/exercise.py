@@ -41,6 +41,14 @@ EXERCISE = Exercise(
             lambda attempt: _count_loads(attempt) == 128 and "if (n < pixels)" in attempt.source,
         ),
         Mistake(
+            "blockIdx.y * TILE is the first map of a block, and every block has one. What may not exist is the map of "
+            "a thread: m.",
+            lambda attempt: (
+                _count_loads(attempt) == 128
+                and attempt.matches(r"\bif \(blockIdx\.y \* TILE < M\)")
+            ),
+        ),
+        Mistake(
             "A warp too many multiplies. The maps are 0 to M - 1, and a warp has the two rows 2 i and 2 i + 1 of a "
             "tile.",
             lambda attempt: 32 < _count_loads(attempt) < 128,

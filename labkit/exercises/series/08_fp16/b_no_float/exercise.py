@@ -55,6 +55,16 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "After each product the sum gets the whole part, with the products before it. Add the part once per step, "
+            "after the loop over i.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(
+                    r", part\)\s*,\s*sum = __hadd2\(|\{\s*part = __hfma2\([^;]*;\s*sum = __hadd2\("
+                )
+            ),
+        ),
+        Mistake(
             "The result holds the last step only: the part has to be added to the sum of the steps before.",
             lambda attempt: (
                 attempt.wrong

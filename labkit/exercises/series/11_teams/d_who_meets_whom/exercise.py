@@ -70,6 +70,13 @@ EXERCISE = Exercise(
             lambda attempt: "race" in attempt.findings and "barrier(OUTPUT" not in attempt.source,
         ),
         Mistake(
+            "IMAGE and OUTPUT are the same barrier here, so warps that wait for an image count for the sums, too: "
+            "each of the two needs a number of its own.",
+            lambda attempt: (
+                "race" in attempt.findings and attempt.matches(r"IMAGE = (\d+), OUTPUT = \1\b")
+            ),
+        ),
+        Mistake(
             "A race: the teams meet, but at the wrong place or at too few threads. Who gives comes to the barrier "
             "after its last store, who takes comes before its first load.",
             lambda attempt: "race" in attempt.findings,

@@ -80,6 +80,10 @@ EXERCISE = Exercise(
             lambda attempt: all(attempt.counts[name]["larger"] < 1 for name in _TYPES),
         ),
         Mistake(
+            "One of the sides is not the largest: with 8 pixels more its link still takes no longer than the kernel.",
+            lambda attempt: any(attempt.counts[name]["larger"] < 1 for name in _TYPES),
+        ),
+        Mistake(
             "These sides are rounded up to a multiple of 8, so the link takes longer than the kernel: round down.",
             lambda attempt: (
                 tuple(attempt.counts[name]["side"] - _STEP for name in _TYPES)

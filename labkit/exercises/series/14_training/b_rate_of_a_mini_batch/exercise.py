@@ -66,5 +66,11 @@ EXERCISE = Exercise(
             "not get far enough.",
             lambda attempt: _misses_goal(attempt) and attempt.counts[_HELD_OUT]["rate"] < 0.1,
         ),
+        Mistake(
+            "With this rate the weights get farther than with 0.1, and not yet far enough.",
+            lambda attempt: (
+                _misses_goal(attempt) and 0.1 < attempt.counts[_HELD_OUT]["rate"] <= 0.25
+            ),
+        ),
     ),
 )

@@ -45,6 +45,14 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "Lane 0 has its own number alone. The sum of all numbers of a warp is in the last lane, 31.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"__shfl_up")
+                and attempt.matches(r"\bif \(lane == 0\) \w+\[warp\] = \w+;")
+            ),
+        ),
+        Mistake(
             "The first warp is right, and a later one is not: each needs the sums of all warps before it.",
             lambda attempt: re.search(r"The first, \[0, (?:32|64)\]", attempt.wrong),
         ),

@@ -14,6 +14,12 @@ EXERCISE = Exercise(
             lambda attempt: "race with a copy" in attempt.findings,
         ),
         Mistake(
+            "The last block may have more threads than there are numbers left: only threads with i < n store a rank.",
+            lambda attempt: (
+                "out of bounds" in attempt.findings and "write of 4 bytes at rank[" in attempt.wrong
+            ),
+        ),
+        Mistake(
             "The last tile may have fewer numbers than the block has threads: copy, and compare with, only those "
             "that exist.",
             lambda attempt: {"out of bounds", "uninitialized"} & set(attempt.findings),

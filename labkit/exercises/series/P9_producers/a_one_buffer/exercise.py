@@ -41,6 +41,13 @@ EXERCISE = Exercise(
             lambda attempt: "race" in attempt.findings,
         ),
         Mistake(
+            "The last tile may have fewer numbers than T: compare only with those that exist.",
+            lambda attempt: (
+                "uninitialized" in attempt.findings
+                and attempt.matches(r"\bj < (?:T|96); (?:\+\+j|j\+\+)\)\s*\{?\s*smaller \+=")
+            ),
+        ),
+        Mistake(
             "Each consumer warp loads the tiles itself. One warp loads a tile for all three.",
             lambda attempt: attempt.count("global_load_requests", _ON) > 5 * (5 + 1) * 3,
         ),
