@@ -541,7 +541,7 @@ def exercise(which: str | Path) -> Exercise:
     try:
         return by_name(name)
     except LabError as error:
-        raise LabError(f"{error}, and any folder of an exercise, given by its path") from None
+        raise LabError(f"{error}, and any exercise's folder, by its path") from None
 
 
 def _hash_for_shapes(seed: str) -> str:
