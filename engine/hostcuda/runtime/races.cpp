@@ -953,6 +953,9 @@ void begin_copy(unsigned thread, uintptr_t address, size_t bytes) {
     size_t in_shared = 0;
     visit_bytes(order.copies[thread].back(), [&](Cell &cell) {
         cell.copies++;
+        // The copy's store was a race with an access before it, so it is not noted yet.
+        if (order.latest.thread == thread && (cell.write.thread != thread || cell.write.epoch != order.latest.epoch))
+            cell.write = order.latest, cell.atomic = false;
         in_shared++;
     });
     count_copy(in_shared);
