@@ -93,9 +93,8 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
     # refuses a folder with files that `labkit site` has not written
     with claiming(out, "labkit site"):
         pages = html.make_pages(map(execute.read, execute.list_notebooks()), out)
-        generated = {
-            root / GENERATED: api.make_reference()
-        }  # the text of a document without a file
+        # the text of a document without a file
+        generated = {root / GENERATED: api.make_reference()}
         groups = {
             name: [html.document(path, out, generated.get(path)) for path in paths]
             for name, paths in texts(root).items()

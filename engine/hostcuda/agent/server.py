@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from typing import Annotated, Any, Literal
 
 import anyio
@@ -21,7 +20,7 @@ from mcp.types import INVALID_REQUEST, CallToolResult, ErrorData, JSONRPCError, 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import hostcuda
-from hostcuda import sandbox
+from hostcuda import processes, sandbox
 
 _WAITING = 4
 _COMPILING = 240  # seconds more for the engine's own files, once per machine
@@ -186,7 +185,7 @@ async def _call(tool: str, seconds: int, **arguments: Any) -> CallToolResult:
                 request = json.dumps(
                     [os.getpid(), tool, {**arguments, "seconds": seconds} if arguments else {}]
                 ).encode()
-                printed = await _run([sys.executable, "-P", "-m", "hostcuda.agent"], request)
+                printed = await _run(processes.own_program("hostcuda.agent"), request)
     except TimeoutError:
         return _fail(f"the call did not end within {seconds + _COMPILING} s and was stopped")
     finally:
