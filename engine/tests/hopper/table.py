@@ -61,7 +61,8 @@ def write_page() -> str:
         if variant not in kinds and variant not in others:
             right += 1
             if told := reports_of(variant):
-                alarms.append(f"`{program}` {bug}: {'; '.join(told)}")
+                version = f", version {bug}" if bug else ""
+                alarms.append(f"`{program}`{version} | {'; '.join(told)}")
             continue
         of_right = {*reports_of((program, 0))}
         more = [line for line in reports_of(variant) if line not in of_right]
@@ -83,9 +84,11 @@ def write_page() -> str:
     version = f"compute-sanitizer {results['compute-sanitizer']}"
     text = f"""# Planted mistakes of asynchronous programs: check mode and compute-sanitizer
 
-The programs in `tests/programs/hopper` use [Hopper's asynchronous instructions](asynchronous.md). They have
-{len(lines)} planted mistakes. The first lines of each program number its mistakes, and say what each one is.
-The option `-DBUG=n` compiles a program with mistake number n.
+The programs in `tests/programs/hopper` use [Hopper's asynchronous instructions](asynchronous.md). They contain
+{len(lines)} mistakes, made on purpose to test two tools: `hostcuda sanitize` and NVIDIA's compute-sanitizer.
+
+The mistakes of each program have numbers. A comment at the beginning of the program describes them.
+The option `-DBUG=n` compiles the program with mistake number n.
 
 | program | what it does |
 |---|---|
@@ -99,37 +102,39 @@ The option `-DBUG=n` compiles a program with mistake number n.
 | `tensor_map`, `product_ring` | copies of tiles by tensor maps; in `product_ring` also matrix products |
 | `stmatrix`, `wgmma` | matrices in shared memory, and their products |
 
-The programs with a mistake ran four times on a GPU, {device}, or once if they hung.
+Each program with a mistake ran four times on a GPU, or only once if it hung. The GPU was an {device}.
 The mistakes had these consequences:
 
 | mistakes that | of {len(lines)} |
 |---|---:|
 {summary}
 
-"Right by luck" in the table below means that all four runs gave the right result, in spite of the mistake. If the
-column "on the GPU" has two outcomes, the runs differed.
+**hostcuda** names the line and the cause of {len(kinds)} mistakes on the CPU (`hostcuda sanitize`, which runs programs
+in *check mode*). For {noted} of these mistakes, it prints only a note, because a program may be written so on purpose.
 
-**Check mode** is what `hostcuda sanitize` uses on the CPU. It names the line and the cause of {len(kinds)}
-mistakes. It reports {noted} of them as notes, because a program may be written so on purpose. It reports nothing on the
-{right} programs and variants without a mistake.
+**hostcuda and correct programs.** There are {right} programs or versions of programs without a mistake. `hostcuda
+sanitize` reports nothing about them.
 
-**{version}** ran with memcheck, racecheck and synccheck on the GPU. It names {named} mistakes: each gets a report that
-the program without a mistake does not get. It also reports errors of {len(alarms)} of the
-{right} programs and variants without a mistake.
+**{version}** finds {named} mistakes on the GPU, with memcheck, racecheck and synccheck.
+A mistake counts as found if the program with this mistake gets a report that the correct program does not get.
+compute-sanitizer also reports errors of {len(alarms)} of the {right} correct programs and versions:
+the last table of this page lists them.
 
-The reports name lines of the program or of `instructions.h`, which has a function for each instruction.
+In the column "on the GPU", "right by luck" means that all four runs gave the right result in spite of the mistake. If
+the column has two outcomes, the runs had different outcomes. The reports name lines of the program or of the file
+`instructions.h`, which has one function for each asynchronous instruction.
 
-To write this page again, first run all programs on a GPU, in the folder `engine`:
-`python -m tests.hopper.run_on_gpu tests/hopper/nvidia-h200.json`. Then `python -m tests.hopper.table` writes the page.
+To write this page again, run two commands in the folder `engine`. On a GPU, `python -m tests.hopper.run_on_gpu
+tests/hopper/nvidia-h200.json` runs all programs. Then `python -m tests.hopper.table` writes the page.
 
 | mistake | on the GPU | check mode | compute-sanitizer |
 |---|---|---|---|
 """
     text += (
         "\n".join(lines)
-        + "\n\ncompute-sanitizer reports these errors of programs without a mistake:\n\n"
+        + "\n\n| program without a mistake | what compute-sanitizer reports |\n|---|---|\n"
     )
-    text += "\n".join(f"- {alarm}" for alarm in alarms) + "\n"
+    text += "\n".join(f"| {alarm} |" for alarm in alarms) + "\n"
     if stale:
         text += f"\nNot run on the GPU with their present source: {', '.join(stale)}.\n"
     return text
