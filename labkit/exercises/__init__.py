@@ -8,7 +8,16 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "exercise": ["SOURCE", "Attempt", "Case", "Exercise", "Goal", "Mistake", "counted"],
+        "exercise": [
+            "SOURCE",
+            "Attempt",
+            "Bound",
+            "Case",
+            "Exercise",
+            "Goal",
+            "Mistake",
+            "counted",
+        ],
         "subjects": [
             "HIDDEN",
             "LAYERS",

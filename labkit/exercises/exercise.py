@@ -50,6 +50,8 @@ _WORDS = {
     "two_way_warps": "warps that store to shared memory and load from it",
     "largest_atomic_result": "as the result of an atomic operation",
     "counter_results": "results of atomic operations on the counter",
+    "constant_serialized": "repeated reads of constant memory",
+    "constant_requests": "reads of constant memory",
 }
 # in place of a case's name, for counts of the attempt's text: see `labkit.exercises.text`
 SOURCE = "source"
@@ -84,6 +86,44 @@ class LastLaunch(NamedTuple):
     layer: str  # the layer's repr
 
 
+class Bound(NamedTuple):
+    """A limit of a counter, by which a goal tells the work that the exercise asks for from other work.
+
+    Attributes
+    ----------
+    counter : str
+    value : float
+        The limit; a share of another counter if `of` names one.
+    is_least : bool
+        Whether the counter is at least the limit; else it is at most the limit.
+    of : str
+        The other counter, or "".
+    """
+
+    counter: str
+    value: float
+    is_least: bool
+    of: str = ""
+
+    def holds(self, counts: Counts) -> bool:
+        """Return whether these counts of one case keep to the limit."""
+        limit = self.value * counts.get(self.of, 0.0) if self.of else self.value
+        number = counts.get(self.counter, 0.0)
+        return number >= limit if self.is_least else number <= limit
+
+    def __str__(self) -> str:
+        """Return the limit in words: "at least 800 global load requests", "no lane exchanges"."""
+        name = name_counter(self.counter)
+        if self.of:
+            share = Fraction(self.value).limit_denominator(99)
+            name = f"{share} as many {name} as {name_counter(self.of)}"
+        elif self.value or self.is_least:
+            name = f"{format_number(self.value)} {name}"
+        else:
+            return f"no {name}"
+        return f"at {'least' if self.is_least else 'most'} {name}"
+
+
 @dataclass(frozen=True)
 class Goal:
     """A number that an attempt has to reach.
@@ -106,6 +146,13 @@ class Goal:
     least : str
         In words, the work that it takes: the least, and for some the most. An attempt that does less
         or more reaches infinity, which never meets the goal.
+    counters : tuple of str
+        The counters that are added up, by their friendly names: the grade names the lines of the
+        attempt in which they are counted.
+    on : str
+        Where they are counted: the name of a case, or of a case and a kernel, "layer 1, gemm".
+    bounds : tuple of Bound
+        The limits of other counters behind `least`.
     """
 
     what: str
@@ -117,6 +164,9 @@ class Goal:
     weight: float = 1
     predicted: str = ""
     least: str = ""
+    counters: tuple[str, ...] = ()
+    on: str = ""
+    bounds: tuple[Bound, ...] = ()
 
     def met(self, reached: float) -> bool:
         """Return whether this number meets the goal; NaN never does."""
@@ -184,38 +234,39 @@ def counted(
     """
     names = (name,) if isinstance(name, str) else name
     least = least or ({per: 1} if isinstance(per, str) else {})
-    most = most or {}
+    limits = {
+        counter: value if isinstance(value, tuple) else ("", value)
+        for counter, value in (most or {}).items()
+    }
+    least_bounds = [Bound(counter, value, True) for counter, value in least.items()]
+    most_bounds = [Bound(counter, value, False, of) for counter, (of, value) in limits.items()]
 
     def compute_number(counts: Mapping[str, Counts]) -> float:
         """Return the counter over the divisor; infinity, of the sign that misses the goal, for other work."""
         missed = -math.inf if "at_least" in wanted else math.inf
-        if any(counts[on].get(counter, 0.0) < value for counter, value in least.items()):
+        if not all(bound.holds(counts[on]) for bound in least_bounds):
             return missed
         number = sum(counts[on].get(counter, 0.0) for counter in names)
         number /= counts[on][per] if isinstance(per, str) else per
-        is_other = any(
-            counts[on].get(counter, 0.0)
-            > (counts[on].get(value[0], 0.0) * value[1] if isinstance(value, tuple) else value)
-            for counter, value in most.items()
-        )
+        is_other = not all(bound.holds(counts[on]) for bound in most_bounds)
         return missed if is_other and goal.met(number) else number
 
-    bounds = [*(("at least", *bound) for bound in least.items())]
-    bounds += [("at most" if value else "no", counter, value) for counter, value in most.items()]
     # "at least 800 global load requests", ...; the last one is joined by "and"
-    *others, last = [
-        f"{bound} {Fraction(value[1]).limit_denominator(99)} as many {_name_counter(counter)} as "
-        f"{_name_counter(value[0])}"
-        if isinstance(value, tuple)
-        else " ".join(filter(None, [bound, value and format_number(value), _name_counter(counter)]))
-        for bound, counter, value in bounds
-    ] or [""]
-    work = " and ".join(filter(None, [", ".join(others), last]))
-    goal = Goal(f"{what or _name_counter(names[0])}, {on}", compute_number, least=work, **wanted)
+    bounds = (*least_bounds, *most_bounds)
+    *others, last = map(str, bounds or ("",))
+    goal = Goal(
+        f"{what or name_counter(names[0])}, {on}",
+        compute_number,
+        least=" and ".join(filter(None, [", ".join(others), last])),
+        counters=names,
+        on=on,
+        bounds=bounds,
+        **wanted,
+    )
     return goal
 
 
-def _name_counter(name: str) -> str:
+def name_counter(name: str) -> str:
     """Return a counter's name as words: "global load requests"."""
     return _WORDS.get(name, name.replace("_", " "))
 
@@ -289,6 +340,9 @@ class Exercise:
     subject : InPlaceOf, Kernels or Numbers
         How an attempt is run and judged, see `labkit.exercises.subjects`.
     goals : tuple of Goal
+    start_reaches : tuple of float or None
+        The number that the starting code reaches for each goal; None where nothing can be counted,
+        or where the inputs decide.
     lines : int or None
         The most lines that may differ from the starting code, each of at most
         `labkit.ladder.source.LINE` characters.
@@ -311,6 +365,7 @@ class Exercise:
     title: str
     subject: InPlaceOf | Kernels | Numbers
     goals: tuple[Goal, ...] = ()
+    start_reaches: tuple[float | None, ...] = ()
     lines: int | None = None
     hints: tuple[str, ...] = ()
     mistakes: tuple[Mistake, ...] = ()

@@ -20,6 +20,7 @@ from hostcuda.metrics import NAMES, QUOTIENTS, SUMS
 from hostcuda.source import code_only
 from labkit.base.errors import CheckFailed
 from labkit.exercises.exercise import RUN_S, SOURCE, Attempt, Exercise, LastLaunch
+from labkit.exercises.misses import explain_miss
 from labkit.exercises.text import (
     EXPLAINED,
     count_features,
@@ -118,6 +119,8 @@ class Grade:
         Whether the attempt is the starting code.
     mistake : str
         The sentence for a typical mistake, if the attempt makes one; else empty.
+    place : str
+        Where the number of a missed goal comes from: `labkit.exercises.misses`; or empty.
     advice : str
         The last paragraph: a hint, or what to do next.
     """
@@ -127,6 +130,7 @@ class Grade:
     reached: tuple[float, ...] = ()
     untouched: bool = False
     mistake: str = ""
+    place: str = ""
     advice: str = ""
 
     @property
@@ -210,8 +214,15 @@ def judge(exercise: Exercise, source: str, result: ChildResult) -> Grade:
             text += f"; a line counts once per {LINE} characters"
         budget = [GradeLine(changed <= exercise.lines, text, BUDGET)]
     lines += [*budget, *list_goal_lines(exercise, reached)]
-    mistake = find_mistake(exercise, attempt, lines) if changed else ""
-    return Grade(exercise, tuple(lines), reached, changed == 0, mistake)
+    if not changed:
+        return Grade(exercise, tuple(lines), reached, untouched=True)
+    mistake = find_mistake(exercise, attempt, lines)
+    place = (
+        explain_miss(exercise, source, result.events, counts, reached)
+        if counts and not mistake
+        else ""
+    )
+    return Grade(exercise, tuple(lines), reached, mistake=mistake, place=place)
 
 
 def judge_numbers(exercise: Exercise, answer: tuple) -> Grade:
@@ -499,18 +510,18 @@ def write_advice(grade: Grade, due_hint: int, solution_call: str, times: str) ->
         return " ".join(
             filter(None, [f"The lab's own: {solution_call}." if solution_call else "", times])
         )
-    # the goal is missed, or a result is wrong again: the next hint, at last the last one
+    # The goal is missed, or a result is wrong again: the next hint, at last the last one. Before it
+    # stands what is known of this attempt.
+    known = grade.place or to_follow
     if not exercise.hints:
-        return to_follow
+        return known
     due, count = min(due_hint, len(exercise.hints)), len(exercise.hints)
     end = (
         f" There is no other; {solution_call} is the lab's own."
         if solution_call and due == count
         else ""
     )
-    return (
-        f"{to_follow}{to_follow and chr(10)}Hint {due} of {count}: {exercise.hints[due - 1]}{end}"
-    )
+    return f"{known}{known and chr(10)}Hint {due} of {count}: {exercise.hints[due - 1]}{end}"
 
 
 def _suggest_thread(grade: Grade) -> str:

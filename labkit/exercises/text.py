@@ -212,17 +212,31 @@ def list_slips(attempt: Attempt, solution: str) -> Iterator[str]:
     Only such a line can be wrong if all others are the solution's. Of a kernel that goes another
     way nothing is said.
     """
-    lines, right = [*_read_lines(attempt.source)], [words for _, words in _read_lines(solution)]
-    if not attempt.runs_wrong or len(lines) != len(right):
+    if not attempt.runs_wrong:
         return
+    others = find_other_lines(attempt.source, solution)
+    slips = [_find_slip(words, right_words) for _, words, right_words in others]
+    if others and all(slips):
+        yield f"Line {others[0][0]} {slips[0]}"
+
+
+def find_other_lines(
+    code: str, solution: str
+) -> list[tuple[int, tuple[str, ...], tuple[str, ...]]]:
+    """Return (number, words, the solution's words) of each line of a code that is not the solution's.
+
+    [] if that is none, or more than two, or if the code has another number of lines: it goes
+    another way.
+    """
+    lines, right = [*_read_lines(code)], [words for _, words in _read_lines(solution)]
+    if len(lines) != len(right):
+        return []
     others = [
         (number, words, right_words)
         for (number, words), right_words in zip(lines, right, strict=True)
         if words != right_words
     ]
-    slips = [_find_slip(words, right_words) for _, words, right_words in others[: _SLIPS + 1]]
-    if 0 < len(others) <= _SLIPS and all(slips):
-        yield f"Line {others[0][0]} {slips[0]}"
+    return others if len(others) <= _SLIPS else []
 
 
 def _read_lines(code: str) -> Iterator[tuple[int, tuple[str, ...]]]:

@@ -19,6 +19,7 @@ _MODULES = (
     "base/paths",
     "exercises/exercise",
     "exercises/judge",
+    "exercises/misses",
     "exercises/practice",
     "exercises/text",
     "ladder/__init__",
@@ -26,7 +27,7 @@ _MODULES = (
     "ladder/source",
 )
 _NAMES = {
-    "exercise": "SOURCE, Attempt, Case, Exercise, Goal, Mistake, counted",
+    "exercise": "SOURCE, Attempt, Bound, Case, Exercise, Goal, Mistake, counted",
     "subjects": "HIDDEN, LAYERS, LAYER_1, InPlaceOf, Kernels, Numbers, Output, "
     "draw_floats, draw_summands, launch, whole_number",
 }

@@ -123,6 +123,12 @@ def test_the_starting_code_misses_the_goal(number, grades):
     assert any(line.startswith("✗ ") for line in goals) and all(
         line[:2] in ("✓ ", "✗ ") for line in goals
     )
+    # what the grade of a later attempt says of the starting code
+    reaches = EXERCISES[number].start_reaches
+    assert len(reaches) in (0, len(goals))
+    for line, goal, number_reached in zip(goals, EXERCISES[number].goals, reaches, strict=False):
+        if number_reached is not None:
+            assert f": {goal.describe(number_reached)}, wanted" in line
 
 
 @pytest.mark.parametrize("number", KERNELS)

@@ -43,6 +43,7 @@ EXERCISE = Exercise(
             at_most=64,
         ),
     ),
+    start_reaches=(2000, 3000),
     mistakes=(
         Mistake(
             "The sums are right, but several threads compute each of them. Every thread needs a first element of "

@@ -33,6 +33,7 @@ EXERCISE = Exercise(
         ),
         counted("global_store_sectors", "4,096 elements", at_most=512),
     ),
+    start_reaches=(4096, 2048),
     mistakes=(
         Mistake(
             "The threads of a block now lie side by side, but all blocks take the same elements: count the blocks "

@@ -18,6 +18,7 @@ EXERCISE = Exercise(
             words="as many as you count on paper for the swapped mapping",
         ),
     ),
+    start_reaches=(4,),
     mistakes=(
         Mistake(
             "Both lines use the same part of threadIdx now, so several threads compute one output and others none: "

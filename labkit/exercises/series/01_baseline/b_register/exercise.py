@@ -19,6 +19,7 @@ EXERCISE = Exercise(
         counted(_STORES, "layer 2", what="store requests", at_most=816),
         counted("global_load_requests", "layer 1", what="load requests", at_most=78_400),
     ),
+    start_reaches=(40000, 160752, 78400),
     mistakes=(
         Mistake(
             "This computes a thread per input, but the grid has threads for the outputs only, and several threads "

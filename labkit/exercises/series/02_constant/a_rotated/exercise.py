@@ -31,8 +31,11 @@ EXERCISE = Exercise(
             predicted="turns_per_read",
             words="as many as you count on paper for the rotated rows",
             least="exactly 49 reads of constant memory per warp, and no mask in global memory",
+            counters=("constant_serialized",),
+            on="layer 1",
         ),
     ),
+    start_reaches=(1,),
     mistakes=(
         Mistake(
             "x and the mask have to use the same q: a product needs the input that belongs to its weight.",

@@ -19,6 +19,7 @@ EXERCISE = Exercise(
             "global_store_requests", "layer 1", per=_REQUESTS, what="stores per output", at_most=2
         ),
     ),
+    start_reaches=(50,),
     mistakes=(
         Mistake(
             "For nvcc this is enough: no store changes constant memory, so y can overlap nothing else that is "

@@ -23,6 +23,7 @@ EXERCISE = Exercise(
         counted("global_load_requests", "layer 1", what="load requests", at_most=39_200),
         counted("global_store_requests", "layer 1", what="store requests", at_most=_REQUESTS),
     ),
+    start_reaches=(39200, 39200, 800),
     mistakes=(
         Mistake(
             "Mind the middle row of an odd map: (Ho + 1) / 2 rows are the upper half, and the last of them has no "

@@ -33,6 +33,7 @@ EXERCISE = Exercise(
             most={"global_load_requests": 2_200, "lane_exchanges": 0},
         ),
     ),
+    start_reaches=(2,),
     mistakes=(
         Mistake(
             "SIDE + 1 is the padding for a column, whose words lie a row apart. Here a warp reads two rows, and "

@@ -23,6 +23,7 @@ EXERCISE = Exercise(
         counted(_WAVEFRONTS, "layer 2", at_most=1.05, least=_LEAST, most=_MOST),
         counted("shared_load_wavefronts", "layer 2", at_most=205_000, least=_LEAST, most=_MOST),
     ),
+    start_reaches=(1.2, 338688),
     mistakes=(
         Mistake(
             "Threads without an output load inputs for the others, and all threads of a block have to reach both "

@@ -24,6 +24,7 @@ EXERCISE = Exercise(
             most={"busiest_warp": 200},
         ),
     ),
+    start_reaches=(9800,),
     mistakes=(
         Mistake(
             "The window that has this input as its element (p, q) begins above it and to its left: from "

@@ -25,6 +25,7 @@ EXERCISE = Exercise(
     subject=InPlaceOf("unroll_gemm", "b", LAYER_1),
     lines=3,
     goals=(_PRODUCT,),
+    start_reaches=(128,),
     mistakes=(
         Mistake(
             "Threads without a map load parts of the tiles for the others, and all threads of a block have to "

@@ -23,9 +23,12 @@ EXERCISE = Exercise(
         Goal(
             "divisions and remainders in loops",
             lambda counts: counts[SOURCE]["divisions_in_loops"],
+            counters=("divisions_in_loops",),
+            on=SOURCE,
             exactly=0,
         ),
     ),
+    start_reaches=(4,),
     mistakes=(
         Mistake(
             "The digits have to begin with the thread's own row, threadIdx.y: its c, p and q come from divisions "

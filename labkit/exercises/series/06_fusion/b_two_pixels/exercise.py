@@ -28,6 +28,7 @@ EXERCISE = Exercise(
     subject=InPlaceOf("fusion", "b", {"layer 2": LAYERS["layer 2"]}, moves=True),
     lines=22,
     goals=(_PER_PRODUCT,),
+    start_reaches=(2,),
     mistakes=(
         Mistake(
             "A thread that returns loads nothing for the others and misses the barriers: only a whole block may "

@@ -2,7 +2,7 @@
 
 import math
 
-from labkit.exercises import HIDDEN, LAYERS, Exercise, Goal, InPlaceOf, Mistake, counted
+from labkit.exercises import HIDDEN, LAYERS, Bound, Exercise, Goal, InPlaceOf, Mistake, counted
 from labkit.spec.layers import Layer
 
 _LAYER, _LOADS, _MOST = "layer 2", "global_load_requests", 10_000
@@ -39,6 +39,12 @@ EXERCISE = Exercise(
             _count_reads,
             at_most=0,
             least=f"{_LEAST:,} loads from shared memory, and no exchanges between lanes",
+            counters=("constant_requests",),
+            on=_LAYER,
+            bounds=(
+                Bound("shared_load_instructions", _LEAST, True),
+                Bound("lane_exchanges", 0, False),
+            ),
         ),
         counted(_LOADS, _LAYER, what="load requests", at_most=_MOST),
         _GROUPS,

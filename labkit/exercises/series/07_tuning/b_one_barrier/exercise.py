@@ -25,6 +25,7 @@ EXERCISE = Exercise(
     subject=InPlaceOf("tuning", "b", LAYER_1, (*HIDDEN[:2], _PASSES)),
     lines=2,
     goals=(_BARRIERS,),
+    start_reaches=(2,),
     mistakes=(
         Mistake(
             "All threads of a block have to decide alike whether they wait. c0 is the same for all; threadIdx, and "

@@ -14,6 +14,7 @@ EXERCISE = Exercise(
         counted(_STORES, layer, at_most=count, what="store requests")
         for layer, count in (("layer 1", 400), ("layer 2", 296))
     ),
+    start_reaches=(800, 592),
     mistakes=(
         Mistake(
             "The index counts halves, and this pointer counts pairs of them: so the pair lies twice as far. Add "

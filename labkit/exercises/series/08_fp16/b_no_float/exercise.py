@@ -32,9 +32,12 @@ EXERCISE = Exercise(
         Goal(
             "floats: variables, conversions, constants",
             lambda counts: counts[SOURCE]["floats"],
+            counters=("floats",),
+            on=SOURCE,
             exactly=0,
         ),
     ),
+    start_reaches=(None, 0),
     mistakes=(
         Mistake(
             "The text still makes floats. A conversion such as __low2float gives one, and so does a constant such "

@@ -27,6 +27,7 @@ EXERCISE = Exercise(
             "shared_load_conflicts", _NARROW, exactly=0, least={"shared_load_instructions": 8400}
         ),
     ),
+    start_reaches=(6400, 0),
     mistakes=(
         Mistake(
             "Where a tile has 8 columns, its rows of 8 halves already lie one behind the other without a conflict. "

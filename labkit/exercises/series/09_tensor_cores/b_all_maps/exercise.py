@@ -11,6 +11,7 @@ EXERCISE = Exercise(
     subject=InPlaceOf("tensor_cores", "b", {_MAPS: LENET72[1], **LAYER_1}, HIDDEN[1:]),
     lines=22,
     goals=(counted(_LOADS, _MAPS, at_most=14_900), counted(_LOADS, "layer 1", at_most=12_904)),
+    start_reaches=(28120, 12904),
     mistakes=(
         Mistake(
             "The block computes all maps now, but those with the other maps work as before: let every second one "

@@ -32,6 +32,7 @@ EXERCISE = Exercise(
             most={"global_store_requests": 150, "named_barriers": 0},
         ),
     ),
+    start_reaches=(8,),
     mistakes=(
         Mistake(
             "m0 goes up by MAPS, a multiple of four: m0 % 2 is always 0. The number of the pass is m0 / MAPS.",

@@ -58,6 +58,7 @@ EXERCISE = Exercise(
             most={"global_load_bytes": 32 * 32 * _COUNT, "matrix_operations": 2 * _COUNT},
         ),
     ),
+    start_reaches=(120, 0),
     mistakes=(
         Mistake(
             "A lane has eight of the 16 outputs of its window, and nothing brings it the other eight: they are in the "

@@ -79,6 +79,7 @@ EXERCISE = Exercise(
     ),
     goals=(_SECTORS,),
     lines=3,
+    start_reaches=(32,),
     mistakes=(
         Mistake(
             "With this h and w a parameter does not meet every position, and some it meets twice: where the "

@@ -66,6 +66,7 @@ EXERCISE = Exercise(
             least={"unique_bytes": 3 * 4 * _MAPS * _AREA},
         ),
     ),
+    start_reaches=(13500, 768),
     mistakes=(
         Mistake(
             "Several blocks add to one element of db at the same time: only atomicAdd keeps all sums.",

@@ -45,6 +45,7 @@ EXERCISE = Exercise(
             least={"unique_bytes": 2 * 4 * _N},
         ),
     ),
+    start_reaches=(32, 33),
     mistakes=(
         Mistake(
             "Neighbours in memory are now neighbouring channels: the channel of element i is i % C, not i / area % C.",
