@@ -260,7 +260,7 @@ def measure(rounds: int) -> str:
 
     text = [
         f"{processor.name()}, {processors} processors, {compiler_name()}, {date.today():%Y-%m-%d}. Each "
-        f"figure is a median of {rounds} rounds, in which the kernels took turns, with {BATCH} images.",
+        f"figure is the median of {rounds} measurements with {BATCH} images. The kernels took turns.",
         "",
         "| kernel | execution mode | "
         + " | ".join(
@@ -285,10 +285,10 @@ def measure(rounds: int) -> str:
     rested, alone, queued = (1e6 * statistics.median(latencies[how, 2]) for how in LAUNCHES)
     text += [
         "",
-        f"A launch of an empty kernel takes {rested:.1f} µs after a pause, with the synchronization. If 200 launches "
-        f"follow each other, each with a synchronization, one takes {alone:.1f} µs. If 1000 launches are queued before "
-        f"one synchronization, one takes {queued:.1f} µs. With an empty cache, the first program also compiles the "
-        f"engine's runtime library, which takes {first:.1f} s.",
+        f"A launch of an empty kernel and a synchronization together take {rested:.1f} µs after a pause. In a row of "
+        f"200 launches with a synchronization after each, one launch takes {alone:.1f} µs. In a row of 1000 launches "
+        f"with one synchronization at the end, one launch takes {queued:.1f} µs. With an empty cache, the first "
+        f"program also compiles the engine's runtime library, which takes {first:.1f} s.",
     ]
     if load > processors / 4:
         text += [
