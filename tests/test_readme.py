@@ -740,7 +740,7 @@ def test_what_limits_the_fastest_kernels_is_in_their_table():
     text = words_of("busy")
     assert max(l1 + tensor) < min(l2)
     assert f"busiest unit, for {min(l2):.0f} to {max(l2):.0f} % of the time" in text
-    assert f"moves {min(memory):.1f} to {max(memory):.1f} TB/s; a plain copy" in text
+    assert f"moves {min(memory):.1f} to {max(memory):.1f} TB/s. A plain copy" in text
     copy = labkit.device("H200").measured["copy"] / 1e12
     assert f"moves {copy:.2f} TB/s on this card" in text
     assert f"for {min(tensor_second):.0f} to {max(tensor_second):.0f} % of the time" in text
@@ -976,7 +976,7 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
         in words
     )
     assert f"differ from the ladder's by up to {most[many]} with 10,000 images" in words
-    told = f"the same kernels differed by up to {most[many]} with 10,000 images, and by {most[100]} with 100"
+    told = f"differed by up to {most[many]} with 10,000 images, and by up to {most[100]} with 100 images"
     assert told in faq
     floats = best[~best.index.str.match("10 |.*FP16|.*, again")]
     leads = []
@@ -986,8 +986,8 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
         leads.append(h200.op_ms("11 split floats", layer, 100) / h200.op_ms(7, layer, 100))
     ahead = [f"{100 * (lead - 1):.0f}" for lead in leads]
     assert (
-        f"leads by {ahead[0]} % on lenet86 and by {ahead[2]} % on lenet72. "
-        f"In the ladder's run, its lead over kernel 11 is {ahead[1]} % and {ahead[3]} %." in words
+        f"takes {ahead[0]} % longer on lenet86, and {ahead[2]} % longer on lenet72. "
+        f"In the ladder's measurements, kernel 11 takes {ahead[1]} % and {ahead[3]} % longer" in words
     )
 
 
@@ -1005,7 +1005,7 @@ def test_the_noise_is_what_was_recorded():
     assert own.groupby(["layer", "batch"]).size().eq(11).all() and len(own) == 4 * 3 * 11
     batches = f"{percent[100]} % | {percent[1000]} % | {percent[10_000]} % |"
     assert f"| on the H100, in one run | {batches}" in words
-    assert f"under two labels. Their two times differ by up to {100 * h100.noise():.1f} %" in words
+    assert f"The two times of such a kernel differ by up to {100 * h100.noise():.1f} %" in words
     own = h200.table.dropna(subset="op_again_ms")
     assert set(own["rung"]) == {10, 11}
     most = {batch: f"{100 * h200.noise(batch):.1f}" for batch in (100, 1000, 10_000)}
