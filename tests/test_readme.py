@@ -987,7 +987,8 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
     ahead = [f"{100 * (lead - 1):.0f}" for lead in leads]
     assert (
         f"takes {ahead[0]} % longer on lenet86, and {ahead[2]} % longer on lenet72. "
-        f"In the ladder's measurements, kernel 11 takes {ahead[1]} % and {ahead[3]} % longer" in words
+        f"In the ladder's measurements, kernel 11 takes {ahead[1]} % and {ahead[3]} % longer"
+        in words
     )
 
 
