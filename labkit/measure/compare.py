@@ -14,6 +14,13 @@ from labkit.base.errors import CheckFailed, LabError
 from labkit.ladder.plan import Plan
 from labkit.ladder.rung import Rounding, tiles
 from labkit.ladder.variants import Variant
+from labkit.measure.symptoms import (
+    Products,
+    describe_array,
+    describe_places,
+    find_mistake,
+    sample,
+)
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 
@@ -256,7 +263,19 @@ def _describe_mismatch(title: str, y, expected, error, allowed, wrong, inputs) -
         for name, low, high in zip("bmhw", indices.min(axis=0), indices.max(axis=0), strict=True)
     )
     lines = [f"{title}: {len(indices)} of {y.size} outputs, at {ranges}"]
-    lines += [f"{LOOKS} {hint}." for hint in _find_hints(y, expected, allowed.max(), inputs)]
+    lines += describe_places(map(np.unique, indices.T), y.shape, "bmhw")
+    hints = [*_find_hints(y, expected, allowed.max(), inputs)]
+    if inputs is not None and not hints:
+        places = [tuple(map(int, index)) for index in sample(indices)]
+        mistake = find_mistake(
+            places,
+            [float(y[place]) for place in places],
+            float(allowed.max()),
+            _ROUNDOFF[y.dtype.name],
+            Products(*(part.ravel().tolist() for part in inputs), *(part.shape for part in inputs)),
+        )
+        hints += [mistake] if mistake else []
+    lines += [f"{LOOKS} {hint}." for hint in hints]
     heading = f"The first {len(shown)}:" if len(indices) > len(shown) else "These:"
     return "\n".join(
         [*lines, heading, table.to_string(index=False, float_format=lambda v: f"{v:.6g}")]
@@ -357,9 +376,12 @@ def compare_array(title: str, result: ArrayLike, expected: np.ndarray, bound: np
     if not within_bound.all():
         wrong = np.argwhere(~within_bound)
         index = tuple(map(int, wrong[0]))
-        raise CheckFailed(
+        flat = [array.ravel().tolist() for array in (result, expected, bound)]
+        places = np.flatnonzero(~within_bound).tolist()
+        message = (
             f"{title} is wrong: {len(wrong)} of {result.size} elements. The first, "
             f"[{', '.join(map(str, index))}]: {result[index]:.6g}, expected {expected[index]:.6g}, error "
             f"{error[index]:.3g}, bound {bound[index]:.3g}"
         )
+        raise CheckFailed("\n".join([message, *describe_array(places, *flat, result.shape)]))
     return float(np.max(error[bound > 0] / bound[bound > 0], initial=0.0))

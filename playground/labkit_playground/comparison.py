@@ -12,8 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from labkit.base.errors import CheckFailed
+from labkit.measure.symptoms import (
+    Products,
+    describe_array,
+    describe_places,
+    find_mistake,
+    sample,
+)
 
 _CODES = {"float64": "d", "float32": "f", "float16": "e", "int32": "i", "uint32": "I", "uint8": "B"}
+_ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11}
 _LARGEST = {"float32": "3.40282e+38", "float16": "65504"}
 # as `labkit.measure.compare.unwritten`, for each size
 _UNWRITTEN = {2: b"\x5d\x7e", 4: b"\xed\x5e\xc0\x7f"}
@@ -84,14 +92,16 @@ def compare_array(title: str, array: Array) -> None:
     if wrong := array.wrong():
         first = wrong[0]
         got, wanted, most = array.values[first], array.expected[first], array.allowed[first]
-        raise CheckFailed(
+        message = (
             f"{title} is wrong: {len(wrong)} of {len(array.values)} elements. The first, "
             f"[{', '.join(map(str, array.index(first)))}]: {got:.6g}, expected {wanted:.6g}, error "
             f"{abs(got - wanted):.3g}, bound {most:.3g}"
         )
+        symptoms = describe_array(wrong, array.values, array.expected, array.allowed, array.shape)
+        raise CheckFailed("\n".join([message, *symptoms]))
 
 
-def compare(array: Array, title: str, convolution: Convolution) -> None:
+def compare(array: Array, title: str, products: Products) -> None:
     """Raise CheckFailed if an array [b, m, h, w], the output of a convolution, has wrong elements.
 
     The message begins with `title`, and has where they are, why it may be, and the first of them.
@@ -106,7 +116,18 @@ def compare(array: Array, title: str, convolution: Convolution) -> None:
         for name, along in zip("bmhw", zip(*indices, strict=True), strict=True)
     )
     lines = [f"{title}: {len(wrong)} of {len(array.values)} outputs, at {ranges}"]
-    lines += [f"It looks as if {hint}." for hint in _find_hints(array, convolution)]
+    lines += describe_places([*map(set, zip(*indices, strict=True))], array.shape, "bmhw")
+    hints = [*_find_hints(array, products)]
+    if not hints:
+        mistake = find_mistake(
+            sample(indices),
+            [array.values[place] for place in sample(wrong)],
+            max(array.allowed),
+            _ROUNDOFF[array.dtype],
+            products,
+        )
+        hints += [mistake] if mistake else []
+    lines += [f"It looks as if {hint}." for hint in hints]
     first = wrong[:_SHOWN]
     lines.append(f"The first {len(first)}:" if len(wrong) > len(first) else "These:")
     rows = []
@@ -127,29 +148,22 @@ def _format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterat
         yield " ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
 
 
-@dataclass
-class Convolution:
-    """The inputs of a convolution, to find out which mistake gives the same output."""
-
-    x: Sequence[float]
-    k: Sequence[float]
-    x_shape: tuple[int, int, int, int]
-    k_shape: tuple[int, int, int, int]
-
-    def outputs(self, turned: Callable[[int, int, int], tuple[int, int]]) -> Iterator[float]:
-        """Yield all outputs, in C order, if the element (r, s) = `turned(p, q, K)` of the K×K mask stood at (p, q)."""
-        (B, C, H, W), (M, _, K, _) = self.x_shape, self.k_shape
-        taps = [(p, q, *turned(p, q, K)) for p in range(K) for q in range(K)]
-        for b, m, h, w in itertools.product(range(B), range(M), range(H - K + 1), range(W - K + 1)):
-            total = 0.0
-            for c in range(C):
-                image, mask = ((b * C + c) * H + h) * W + w, (m * C + c) * K * K
-                for p, q, r, s in taps:
-                    total += self.x[image + p * W + q] * self.k[mask + r * K + s]
-            yield total
+def _turn(
+    products: Products, turned: Callable[[int, int, int], tuple[int, int]]
+) -> Iterator[float]:
+    """Yield all outputs, in C order, if the element (r, s) = `turned(p, q, K)` of the K×K mask stood at (p, q)."""
+    x, k, (B, C, H, W), (M, _, K, _) = products
+    taps = [(p, q, *turned(p, q, K)) for p in range(K) for q in range(K)]
+    for b, m, h, w in itertools.product(range(B), range(M), range(H - K + 1), range(W - K + 1)):
+        total = 0.0
+        for c in range(C):
+            image, mask = ((b * C + c) * H + h) * W + w, (m * C + c) * K * K
+            for p, q, r, s in taps:
+                total += x[image + p * W + q] * k[mask + r * K + s]
+        yield total
 
 
-def _find_hints(array: Array, convolution: Convolution) -> Iterator[str]:
+def _find_hints(array: Array, products: Products) -> Iterator[str]:
     """Yield common mistakes that give the same output, as clauses after "It looks as if": "the mask was flipped"."""
     values, expected, shape, slack = array.values, array.expected, array.shape, max(array.allowed)
 
@@ -193,9 +207,9 @@ def _find_hints(array: Array, convolution: Convolution) -> Iterator[str]:
                 break
     if factor := _find_factor(values, expected):
         yield f"each output is {factor:.4g} times the right one"
-    if like(values, convolution.outputs(lambda p, q, K: (K - 1 - p, K - 1 - q))):
+    if like(values, _turn(products, lambda p, q, K: (K - 1 - p, K - 1 - q))):
         yield "the mask was flipped; this convolution does not flip it"
-    if like(values, convolution.outputs(lambda p, q, K: (q, p))):
+    if like(values, _turn(products, lambda p, q, K: (q, p))):
         yield "the rows and columns of the mask were swapped"
 
 

@@ -15,7 +15,8 @@ from labkit.base.paths import cuda_src
 from labkit.exercises.exercise import exercise
 from labkit.ladder import source as kernel_files
 from labkit.ladder.messages import find_unclosed_brace, match_lines
-from labkit_playground.comparison import Array, Convolution, compare
+from labkit.measure.symptoms import Products
+from labkit_playground.comparison import Array, compare
 
 RUNGS: dict = {}  # the data of each rung, see `labkit_playground.data`
 
@@ -101,7 +102,7 @@ def explain(about: str, dtype: str, size: Sequence[int], arrays) -> str:
         doubles["expected"],
         doubles["allowed"],
     )
-    inputs = Convolution(doubles["x"], doubles["k"], (B, C, H, W), (M, C, K, K))
+    inputs = Products(doubles["x"], doubles["k"], (B, C, H, W), (M, C, K, K))
     try:
         compare(array, about, inputs)
     except CheckFailed as wrong:

@@ -25,6 +25,8 @@ _MODULES = (
     "ladder/__init__",
     "ladder/messages",
     "ladder/source",
+    "measure/__init__",
+    "measure/symptoms",
 )
 _NAMES = {
     "exercise": "SOURCE, Attempt, Bound, Case, Exercise, Goal, Mistake, counted",

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from labkit.base.errors import CheckFailed
 from labkit.exercises.exercise import Case, Counts, LastLaunch
-from labkit_playground.comparison import Array, Convolution, compare, compare_array, numbers
+from labkit.measure.symptoms import Products
+from labkit_playground.comparison import Array, compare, compare_array, numbers
 
 LAYERS = {"layer 1": None, "layer 2": None}
 LAYER_1 = {"layer 1": None}
@@ -62,7 +63,7 @@ class Stored:
                 )
                 if "title" in wanted:
                     x, k = wanted["inputs"]
-                    inputs = Convolution(
+                    inputs = Products(
                         self._numbers(x), self._numbers(k), tuple(x["shape"]), tuple(k["shape"])
                     )
                     compare(array, wanted["title"], inputs)

@@ -13,6 +13,7 @@ from labkit.exercises import grade
 from labkit.exercises.exercise import exercise
 from labkit.exercises.trial import list_trials
 from labkit.measure.compare import compare, compare_array, unwritten
+from labkit.measure.symptoms import Products
 from labkit.spec.reference import conv_float64, error_scale
 from labkit_playground import comparison, data, site
 
@@ -38,7 +39,7 @@ def both(y, x, k, allowed):
     array = comparison.Array(
         y.tobytes(), y.dtype.name, y.shape, flat(expected), flat(np.atleast_1d(allowed))
     )
-    inputs = comparison.Convolution(flat(x), flat(k), x.shape, k.shape)
+    inputs = Products(flat(x), flat(k), x.shape, k.shape)
     return (
         said(compare, y, expected, allowed, y.dtype, title, (x, k)),
         said(comparison.compare, array, title, inputs),
