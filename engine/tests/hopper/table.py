@@ -109,10 +109,11 @@ The mistakes had these consequences:
 |---|---:|
 {summary}
 
-**hostcuda** names the line and the cause of {len(kinds)} mistakes on the CPU (`hostcuda sanitize`, which runs programs
-in *check mode*). For {noted} of these mistakes, it prints only a note, because a program may be written so on purpose.
+**hostcuda** runs the programs on the CPU, in *check mode*. `hostcuda sanitize` names the line and the cause of
+{len(kinds)} mistakes. For {noted} of these mistakes, it prints only a note, because a program may be written so on
+purpose.
 
-**hostcuda and correct programs.** There are {right} programs or versions of programs without a mistake. `hostcuda
+**hostcuda and correct programs.** {right} of the programs, or versions of programs, have no mistake. `hostcuda
 sanitize` reports nothing about them.
 
 **{version}** finds {named} mistakes on the GPU, with memcheck, racecheck and synccheck.
@@ -121,7 +122,7 @@ compute-sanitizer also reports errors of {len(alarms)} of the {right} correct pr
 the last table of this page lists them.
 
 In the column "on the GPU", "right by luck" means that all four runs gave the right result in spite of the mistake. If
-the column has two outcomes, the runs had different outcomes. The reports name lines of the program or of the file
+there are two outcomes for a mistake, the four runs had different outcomes. The reports name lines of the program or of the file
 `instructions.h`, which has one function for each asynchronous instruction.
 
 To write this page again, run two commands in the folder `engine`. On a GPU, `python -m tests.hopper.run_on_gpu
