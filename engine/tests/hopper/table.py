@@ -122,8 +122,10 @@ compute-sanitizer also reports errors of {len(alarms)} of the {right} correct pr
 the last table of this page lists them.
 
 In the column "on the GPU", "right by luck" means that all four runs gave the right result in spite of the mistake. If
-there are two outcomes for a mistake, the four runs had different outcomes. The reports name lines of the program or of the file
-`instructions.h`, which has one function for each asynchronous instruction.
+there are two outcomes for a mistake, the four runs had different outcomes.
+
+The reports name lines of the program or of the file `instructions.h`, which has one function for each asynchronous
+instruction.
 
 To write this page again, run two commands in the folder `engine`. On a GPU, `python -m tests.hopper.run_on_gpu
 tests/hopper/nvidia-h200.json` runs all programs. Then `python -m tests.hopper.table` writes the page.
