@@ -118,7 +118,7 @@ sanitize` reports nothing about them.
 
 **{version}** finds {named} mistakes on the GPU, with memcheck, racecheck and synccheck.
 A mistake counts as found if the program with this mistake gets a report that the correct program does not get.
-compute-sanitizer also reports errors of {len(alarms)} of the {right} correct programs and versions:
+compute-sanitizer also reports errors of {len(alarms)} of the {right} programs without a mistake:
 the last table of this page lists them.
 
 In the column "on the GPU", "right by luck" means that all four runs gave the right result in spite of the mistake. If
