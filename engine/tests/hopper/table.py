@@ -113,12 +113,12 @@ The mistakes had these consequences:
 {len(kinds)} mistakes. For {noted} of these mistakes, it prints only a note, because a program may be written so on
 purpose.
 
-**hostcuda and correct programs.** {right} of the programs, or versions of programs, have no mistake. `hostcuda
-sanitize` reports nothing about them.
+**hostcuda and correct programs.** Each program also has versions without a mistake, {right} in all. `hostcuda sanitize`
+reports nothing about these versions.
 
 **{version}** finds {named} mistakes on the GPU, with memcheck, racecheck and synccheck.
 A mistake counts as found if the program with this mistake gets a report that the correct program does not get.
-compute-sanitizer also reports errors of {len(alarms)} of the {right} programs without a mistake:
+compute-sanitizer also reports errors of {len(alarms)} of the {right} versions without a mistake:
 the last table of this page lists them.
 
 In the column "on the GPU", "right by luck" means that all four runs gave the right result in spite of the mistake. If
