@@ -22,10 +22,11 @@ from labkit.exercises.exercise import (
     format_number,
     name_counter,
 )
-from labkit.exercises.text import count_features, find_other_lines
+from labkit.exercises.text import EXPLAINED, count_features, find_other_lines
 
 _WARP, _SECTOR = 32, 32  # threads; bytes
 _MOST_LINES = 3  # of the attempt that are named
+_MOST_TRIED = 20  # lines that are taken out of a text: a hand-in may have a thousand
 _LEAST_SHARE = 0.1  # of the number: lines with less are not named
 _NEAR = 1.05  # times the least units per request: up to it an access is called as good as possible
 # Atomic operations count as loads and stores, too: see `labkit.exercises.judge`.
@@ -63,6 +64,8 @@ def explain_miss(
 ) -> str:
     """Return sentences about the first goal that is not met: where its number comes from; or "".
 
+    "" also of a very long text.
+
     Parameters
     ----------
     exercise : Exercise
@@ -76,6 +79,8 @@ def explain_miss(
     reached : sequence of float
         The number for each goal.
     """
+    if len(source) > EXPLAINED:
+        return ""
     starts = exercise.start_reaches or (None,) * len(exercise.goals)
     for goal, number, start in zip(exercise.goals, reached, starts, strict=True):
         if goal.met(number) or math.isnan(number):
@@ -101,7 +106,12 @@ def _compare_with_start(goal: Goal, number: float, start: float | None) -> Itera
         return
     if math.isclose(number, start, rel_tol=1e-6):
         yield "The starting code reaches the same number: your change does not alter it."
-    elif (number < start) if goal.at_least is not None else (number > start):
+        return
+    if goal.exactly is not None:
+        is_worse = abs(number - goal.exactly) > abs(start - goal.exactly)
+    else:
+        is_worse = number < start if goal.at_least is not None else number > start
+    if is_worse:
         yield f"The starting code reaches {format_number(start)}: your change makes this number worse."
 
 
@@ -247,16 +257,19 @@ def _name_features(goal: Goal, source: str, counts: Mapping[str, Counts]) -> Ite
     lines = code_only(source).splitlines()
     feature = goal.counters[0]
     total = counts[SOURCE][feature]
+    with_feature = [
+        place
+        for place, line in enumerate(lines)
+        if count_features(f"for (;;) {{\n{line}\n}}")[feature]
+    ]
     blamed = []
-    for place, line in enumerate(lines):
-        words = re.sub(r"[^{}]", " ", line)  # the braces stay, so that loops end where they did
-        others = "\n".join([*lines[:place], words, *lines[place + 1 :]])
-        has_feature = count_features(f"for (;;) {{\n{line}\n}}")[feature]
-        if has_feature and count_features(others)[feature] < total:
+    for place in with_feature[:_MOST_TRIED]:
+        braces = re.sub(r"[^{}]", " ", lines[place])  # they stay, so that loops end where they did
+        others = "\n".join([*lines[:place], braces, *lines[place + 1 :]])
+        if count_features(others)[feature] < total:
             blamed.append(str(place + 1))
     if blamed:
-        more = len(blamed) - _MOST_LINES
-        others = [f"{more} more"] if more > 0 else []
+        others = ["others"] if blamed[_MOST_LINES:] else []
         verb = "are lines" if blamed[1:] else "is line"
         yield f"Counted {verb} {_join([*blamed[:_MOST_LINES], *others])}."
 

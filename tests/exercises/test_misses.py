@@ -66,6 +66,12 @@ def test_a_number_is_compared_with_the_starting_codes(start, number, says):
     assert (says in text) if says else text == ""
 
 
+def test_of_an_exact_number_the_nearer_one_is_the_better():
+    turned = replace(exercise("02a"), start_reaches=(1,))
+    assert "worse" not in explain_miss(turned, "int other;", [], {}, [3])
+    assert "worse" in explain_miss(turned, "int other;", [], {}, [14])
+
+
 def test_lines_of_divisions_in_loops_are_named():
     asked = exercise("06a")
     code = "void f() {\n    for (;;) {\n        a = b / c;\n    }\n    a = b / c;\n}\n"
