@@ -192,10 +192,10 @@ def to_markdown(table: pd.DataFrame) -> str:
         f"Times for {BATCH} images in microseconds, {first['device']}, {first['date']}, "
         f"PyTorch{first['software'].partition('PyTorch')[2]}.",
         "",
-        f"- *First number:* the time of one call; before it, the L2 cache was overwritten. *Second number:* the mean "
-        f"time of a call in a CUDA graph of {PASSES} calls.",
-        f"- *Run:* the kernels of a layer took turns in one run. The table has medians of {first['repeat']} times. "
-        "cuDNN has the faster of two layouts.",
+        "- *First number:* the time of one call. Before the call, the L2 cache was filled with other data.",
+        f"- *Second number:* the mean time of a call in a CUDA graph of {PASSES} calls.",
+        f"- *Run:* the kernels of a layer were measured alternately in one run. The table has medians of "
+        f"{first['repeat']} times. cuDNN has the faster of two layouts.",
         f"- *Bound:* the time of an empty kernel, plus the reference time of {blocks} images, one per multiprocessor.",
         "",
         *heading,
@@ -212,7 +212,7 @@ def to_markdown(table: pd.DataFrame) -> str:
         f"| {NOTHING} | {' | '.join(nothing)} |",
         "",
         f"Times of a call in a CUDA graph in microseconds. First number: with {FEW} images. Second: with {blocks} "
-        f"images. Third: how much longer {2 * blocks} images take.",
+        f"images. Third: how much longer {2 * blocks} images take than {blocks} images.",
         "",
         *heading,
     ]

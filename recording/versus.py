@@ -195,17 +195,18 @@ def to_markdown(table: pd.DataFrame) -> str:
         f"Op time in milliseconds with {' · '.join(f'{batch:,}' for batch in batches)} images, {first['device']}, "
         f"{first['date']}, PyTorch{first['software'].partition('PyTorch')[2]}.",
         "",
-        f"- *Run:* all kernels took turns in one run, {first['repeat']} times each. Their results were checked before "
-        "and after the run. The table has the medians."
+        f"- *Run:* all kernels were measured alternately in one run, {first['repeat']} times each. The table has the "
+        "medians. All results were checked before and after the run."
         + (
-            f" Some kernels took part twice: their two medians differ by up to {100 * noise:.1f} %."
+            " Some kernels were measured twice in the run: the two medians of such a kernel differ by up to "
+            f"{100 * noise:.1f} %."
             if noise
             else ""
         ),
         f"- *cuDNN* has the faster of two layouts and the fastest of {' or '.join(plans)}.",
         "- *Bold:* the fastest kernel for halves, and the fastest for floats.",
-        "- *Precision:* 10 and FP16 read and write halves. The others read and write floats. "
-        "With TF32, the inputs are rounded.",
+        "- *Precision:* kernel 10 and the rows with FP16 read and write halves. All other rows read and write floats. "
+        "The rows with TF32 round the inputs.",
         "",
         "| | " + " | ".join(f"{network} layer {layer}" for network, layer in layers) + " |",
         "|---|" + "---:|" * len(layers),

@@ -649,7 +649,7 @@ def test_the_readme_and_the_paper_count_what_there_is():
     ours, theirs = re.findall(r"\| (?:CPU engine|compute-sanitizer) \| (\d+ of \d+) \|", found)[:2]
     theirs = theirs.split()[0]
     assert (
-        f"The engine finds {ours} planted bugs at their lines. NVIDIA's compute-sanitizer finds {theirs}."
+        f"The engine finds {ours} planted bugs at their lines. NVIDIA's compute-sanitizer finds {theirs} of them."
         in texts[1]
     )
     rows = [

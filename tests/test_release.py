@@ -94,7 +94,7 @@ def test_the_papers_figures_are_those_of_the_documents():
     (ours, bugs), (theirs, _) = found
     assert (
         f"we wrote {bugs} kernels with one bug each. The engine finds {ours} of {bugs} planted bugs at their lines. "
-        f"NVIDIA's compute-sanitizer finds {theirs}. These bugs are our own, and belong to 31 kinds"
+        f"NVIDIA's compute-sanitizer finds {theirs} of them. These bugs are our own, and belong to 31 kinds"
         in words
     )
     results = " ".join((ROOT / "docs/results.md").read_text("utf-8").split())

@@ -199,7 +199,7 @@ def test_the_run_measures_everyone_and_keeps_a_table(monkeypatch, tmp_path, caps
     slower = table["label"].str.endswith("again") & table["batch"].eq(6)
     noisy = table.assign(median_ms=table["median_ms"].mask(slower, 1.03))
     assert (
-        "Some kernels took part twice: their two medians differ by up to 3.0 %."
+        "Some kernels were measured twice in the run: the two medians of such a kernel differ by up to 3.0 %."
         in versus.to_markdown(noisy)
     )
     assert (

@@ -90,9 +90,9 @@ def list_notes(results: Recorded) -> list[str]:
         f"{results.date}. The factor (×) is the op time over the reference time.",
         describe_references(results.device),
         "PyTorch's convolutions use cuDNN TF32 by default, and cuDNN FP32 only if TF32 is switched off.",
-        f"Layer time is measured with kernel {' and '.join(inside)}, and includes the copies between host and GPU. Its "
-        "factor is the layer time over the time of the copies alone, the link's reference time. With streams the host "
-        "memory is page-locked, without streams it is ordinary.",
+        f"Layer time is measured with kernel {' and '.join(inside)}, and includes the copies between host and GPU. The "
+        "factor of a layer time is the layer time over the time of the copies (the link's reference time). With "
+        "streams the host memory is page-locked. Without streams it is ordinary memory.",
         "The steps warpgroups (`wgmma`) need compute capability 9.0.",
         "If a kernel is measured twice in a run, the two times differ by up to "
         f"{100 * results.noise(batch):.1f} %.",
@@ -110,10 +110,11 @@ def describe_references(name: str) -> str:
         for key in ("reference_bandwidth", "reference_float32", "tf32_gemm", "float16_gemm")
     }
     return (
-        f"The reference time is the longer of two times: for the layer's bytes at "
-        f"{tera['reference_bandwidth']}B/s, and for its products at {tera['reference_float32']}FLOP/s (FP32), "
-        f"{tera['tf32_gemm']}FLOP/s (TF32) or {tera['float16_gemm']}FLOP/s (FP16). For kernel 11 each product counts "
-        "as three in FP16. A kernel can be faster than its reference time."
+        "The reference time is the longer of two times: the time to move the layer's bytes at "
+        f"{tera['reference_bandwidth']}B/s, and the time to compute its products at "
+        f"{tera['reference_float32']}FLOP/s (FP32), {tera['tf32_gemm']}FLOP/s (TF32) or "
+        f"{tera['float16_gemm']}FLOP/s (FP16). For kernel 11, each product counts as three products in FP16. A kernel "
+        "can be faster than its reference time."
     )
 
 
