@@ -590,7 +590,7 @@ def figures_in_words():
         "L1 data pipe, for {:.0f} and {:.0f} % of".format(
             *(each["l1_busy_pct"] for each in (triton, cudnn))
         ),
-        "Ours loads {:.0f} and {:.0f} times fewer sectors".format(
+        "Triton loads {:.0f} times as many sectors as ours, cuDNN {:.0f} times".format(
             *(each["global_load_sectors"] / ours["global_load_sectors"] for each in (triton, cudnn))
         ),
         f"{cutlass['instructions'] / ours['instructions']:.0f} times as many instructions as ours",
