@@ -324,10 +324,17 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A typical wrong answer, the sentence that it gets in place of the next hint, and the attempts that it fits."""
+    """A typical wrong answer, the sentence that it gets in place of the next hint, and the attempts that it fits.
 
-    sentence: str
+    The sentence may be a function of the attempt, which puts the attempt's numbers into it.
+    """
+
+    sentence: str | Callable[[Attempt], str]
     when: Callable[[Attempt], object]  # it fits where this returns something true
+
+    def describe(self, attempt: Attempt) -> str:
+        """Return the sentence for an attempt that it fits."""
+        return self.sentence if isinstance(self.sentence, str) else self.sentence(attempt)
 
 
 @dataclass(frozen=True)

@@ -269,7 +269,9 @@ def find_mistake(exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine
     if all(line.ok or line.kind == BUDGET for line in lines) or len(attempt.source) > EXPLAINED:
         return ""
     start, solution = map(code_only, (exercise.start, exercise.solution))
-    sentences = (mistake.sentence for mistake in exercise.mistakes if mistake.when(attempt))
+    sentences = (
+        mistake.describe(attempt) for mistake in exercise.mistakes if mistake.when(attempt)
+    )
     return next(
         itertools.chain(
             list_causes(attempt, [*start.splitlines(), *solution.splitlines()]),

@@ -20,7 +20,9 @@ pytestmark = pytest.mark.thorough("every exercise: minutes; the notebooks grade 
 EXERCISES = exercises()
 KERNELS = [number for number, asked in EXERCISES.items() if not isinstance(asked.subject, Numbers)]
 SENTENCES = {
-    number: " ".join(mistake.sentence for mistake in asked.mistakes)
+    number: " ".join(
+        mistake.sentence for mistake in asked.mistakes if isinstance(mistake.sentence, str)
+    )
     for number, asked in EXERCISES.items()
 }
 TRIALS = [(number, trial) for number, asked in EXERCISES.items() for trial in list_trials(asked)]

@@ -9,7 +9,7 @@ import itertools
 
 import numpy as np
 
-from labkit.exercises import Exercise, Goal, Mistake, Numbers, counted, whole_number
+from labkit.exercises import Attempt, Exercise, Goal, Mistake, Numbers, counted, whole_number
 
 _BITS = {"BF16": 8, "TF32": 11}  # significant bits
 _LARGEST = 2.0**-21  # the largest error, relative to the product
@@ -77,6 +77,30 @@ def _make_goals(name: str) -> tuple[Goal, Goal]:
     )
 
 
+def _explain(attempt: Attempt) -> str:
+    """Return sentences about the types whose number of products is wrong: which product is left out, or too many."""
+    pairs = sorted(
+        map(sum, itertools.product(range(4), repeat=2))
+    )  # i + j, the largest product first
+    sentences = []
+    for name, bits in _BITS.items():
+        count = int(attempt.counts[name]["products"])
+        if attempt.counts[name]["error"] > _LARGEST:
+            left = pairs[count]
+            sentences.append(
+                f"{name}, {count} product{'s' * (count > 1)}: the largest one that is left out is of parts i and "
+                f"j with i + j = {left}, counted from 0. It is about 2^-{bits * left} of the whole: it is needed, as "
+                "is each other pair with this sum."
+            )
+        elif attempt.counts[name]["fewer"] < _LARGEST:
+            last = pairs[count - 1]
+            sentences.append(
+                f"{name}: not all of the {count} matter. The last one is of parts i and j with i + j = {last}, "
+                f"counted from 0: about 2^-{bits * last} of the whole."
+            )
+    return " ".join(sentences)
+
+
 EXERCISE = Exercise(
     title="Other parts",
     subject=Numbers(_count_answer, start=(1, 1), solution=_find_fewest),
@@ -85,15 +109,11 @@ EXERCISE = Exercise(
         Mistake(
             "Parts of BF16 have 8 bits: two of them are 16, and a float has 24. It needs three parts, and more "
             "products than those of two.",
-            lambda attempt: attempt.counts["BF16"]["products"] in (3, 4),
+            lambda attempt: (
+                attempt.counts["BF16"]["products"] in (3, 4)
+                and attempt.counts["TF32"]["products"] == 3
+            ),
         ),
-        Mistake(
-            "Three parts make nine products, but not all of them matter.",
-            lambda attempt: attempt.counts["BF16"]["products"] == 9,
-        ),
-        Mistake(
-            "TF32 has as many bits as half: what holds for the products of half holds for its products, too.",
-            lambda attempt: attempt.counts["TF32"]["products"] != 3,
-        ),
+        Mistake(_explain, _explain),
     ),
 )

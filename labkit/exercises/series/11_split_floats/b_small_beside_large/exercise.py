@@ -5,7 +5,7 @@ Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` sa
 
 import numpy as np
 
-from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.exercises import Attempt, Exercise, Goal, Mistake, Numbers, whole_number
 
 _PIXEL = "a pixel 2^n times smaller"
 _FARTHEST = 60  # for larger n, nothing is left of a pixel
@@ -43,6 +43,49 @@ def _find_farthest() -> tuple[int, int]:
     return exact, max(n for n in range(_FARTHEST) if _measure_loss(n)[1] == 0)
 
 
+def _explain(attempt: Attempt) -> str:
+    """Return sentences about the distances that are wrong."""
+    counts = attempt.counts[_PIXEL]
+    exact, there = int(counts["exact"]), int(counts["there"])
+    right = _find_farthest()
+    sentences = []
+    scaled = "The largest pixel is scaled to 2^14, not to 1: the {} distance is larger by 14."
+    if exact == right[0] - 14:
+        sentences.append(scaled.format("first"))
+    elif exact in (27, 28, 29):
+        sentences.append(
+            "The first number is the distance at which the high part becomes subnormal. The low part is about "
+            "2^-12 of its pixel, so it loses bits long before."
+        )
+    elif counts["error"] > 2.0**-22:
+        sentences.append(
+            f"The first n is too large: pixels begin at 2^{14 - exact} there. A low part that is a subnormal half is "
+            f"off by up to 2^-25, which is 2^{exact - 39} of such a pixel."
+        )
+    elif counts["farther"] <= 2.0**-22:
+        sentences.append(
+            "The first n is not the largest: with n larger by one both parts of each pixel are still exact to 2^-22. "
+            "A subnormal low part has fewer bits; how many does it need?"
+        )
+    if there == right[1] - 14:
+        sentences.append(scaled.format("second"))
+    elif there in (28, 29):
+        sentences.append(
+            "At the second distance the pixel becomes subnormal. It is still there, with fewer bits."
+        )
+    elif counts["gone"]:
+        sentences.append(
+            f"The second n is too large: each pixel is below 2^{15 - there} there, and halves end at 2^-24. Below "
+            "which number is 0 the nearest half?"
+        )
+    elif counts["beyond"] == 0:
+        sentences.append(
+            "The second n is not the largest: with n larger by one still no pixel is 0. What becomes of a pixel below "
+            "2^-24, the smallest half?"
+        )
+    return " ".join(sentences)
+
+
 EXERCISE = Exercise(
     title="Small beside large",
     subject=Numbers(_count_answer, start=(11, 24), solution=_find_farthest),
@@ -56,30 +99,5 @@ EXERCISE = Exercise(
         Goal("share of pixels that become 0", lambda counts: counts[_PIXEL]["gone"], exactly=0),
         Goal("with n larger by one", lambda counts: counts[_PIXEL]["beyond"], at_least=0.99),
     ),
-    mistakes=(
-        Mistake(
-            "The first number is the distance at which the high part becomes subnormal. The low part is about "
-            "2^-12 of its pixel, so it loses bits long before.",
-            lambda attempt: attempt.counts[_PIXEL]["exact"] in (27, 28, 29),
-        ),
-        Mistake(
-            "At the second distance the pixel becomes subnormal. It is still there, with fewer bits.",
-            lambda attempt: attempt.counts[_PIXEL]["there"] in (28, 29),
-        ),
-        Mistake(
-            "The largest pixel is scaled to 2^14, not to 1: both distances are larger by 14.",
-            lambda attempt: (
-                attempt.counts[_PIXEL]["exact"] == _find_farthest()[0] - 14
-                or attempt.counts[_PIXEL]["there"] == _find_farthest()[1] - 14
-            ),
-        ),
-        Mistake(
-            "The first n is not the largest: with n larger by one both parts of each pixel are still exact to 2^-22.",
-            lambda attempt: attempt.counts[_PIXEL]["farther"] <= 2.0**-22,
-        ),
-        Mistake(
-            "The second n is not the largest: with n larger by one still no pixel is 0.",
-            lambda attempt: attempt.counts[_PIXEL]["beyond"] == 0,
-        ),
-    ),
+    mistakes=(Mistake(_explain, _explain),),
 )

@@ -4,8 +4,10 @@ Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` sa
 """
 
 import math
+from collections import defaultdict
 
-from labkit.exercises import Exercise, Goal, Mistake, Numbers, counted, whole_number
+from labkit.exercises import Attempt, Exercise, Goal, Mistake, Numbers, counted, whole_number
+from labkit.exercises.exercise import format_number
 from labkit.measure.pipeline import excess_pct
 from labkit.records.recorded import recorded
 from labkit.spec.layers import LENET72, LENET86
@@ -50,26 +52,58 @@ def _make_goals(name: str) -> tuple[Goal, Goal]:
     )
 
 
-def _list_counts(attempt) -> list:
-    """Return the dict of `_count_answer` for each layer."""
-    return [attempt.counts[name] for name in _FIRST]
+def _find_assumption(count: int, into: float, back: float, op_ms: float) -> str:
+    """Return which time was taken for the visible one, if this number of chunks follows from a wrong one; or ""."""
+    for visible, sentence in (
+        (
+            into,
+            "would be right if only the way in were visible. "
+            "Before the way back begins, the first chunk is computed, too.",
+        ),
+        (
+            into + op_ms + back,
+            "would be right if the first chunk's way back were visible, too. That is a part of the reference time.",
+        ),
+        (
+            back,
+            "would be right if 1/n of the way back were visible. It is 1/n of the way in and of the kernel.",
+        ),
+    ):
+        if count == math.ceil(visible / (_SLACK / 100 * back)):
+            return sentence
+    return ""
+
+
+def _explain(attempt: Attempt) -> str:
+    """Return sentences about the layers whose number of chunks is wrong."""
+    solution = dict(zip(_FIRST, _compute_solution(), strict=True))
+    wrong = [name for name in _FIRST if attempt.counts[name]["chunks"] != solution[name]]
+    layers = defaultdict(list)  # by what is said of them
+    for name in wrong:
+        count = int(attempt.counts[name]["chunks"])
+        into, back = _FIRST[name].link_ms(_IMAGES, device="H200")
+        op_ms = recorded("H200").op_ms(_RUNG, _FIRST[name], _IMAGES)
+        if count == 1:
+            why = (
+                "overlaps with nothing: its copy in, its kernel and its copy out follow each other."
+            )
+        elif count in solution.values() and len(wrong) == 1:
+            share = format_number(100 * into / back)
+            why = f"is right for the other layer. Here the way in is {share} % of the way back."
+        elif not (why := _find_assumption(count, into, back, op_ms)):
+            above = format_number(attempt.counts[name]["above"])
+            why = (
+                f"is within {_SLACK} %, but so are fewer chunks, and each chunk costs three calls."
+                if count > solution[name]
+                else f"leaves {above} % visible: 1/{count} of the way in and of the kernel."
+            )
+        layers[f"{count} {why}"].append(name)
+    return " ".join(f"{' and '.join(names)}: {why}" for why, names in layers.items())
 
 
 EXERCISE = Exercise(
     title="The fewest chunks",
     subject=Numbers(_count_answer, start=(2, 2), solution=_compute_solution),
     goals=(*_make_goals("layer 1 of lenet86"), *_make_goals("layer 1 of lenet72")),
-    mistakes=(
-        Mistake(
-            "This is within 5 %, but so are fewer chunks, and each chunk costs three calls.",
-            lambda attempt: (
-                all(counts["above"] <= _SLACK for counts in _list_counts(attempt))
-                and any(counts["fewer"] < _SLACK for counts in _list_counts(attempt))
-            ),
-        ),
-        Mistake(
-            "A single chunk overlaps with nothing: its copy in, its kernel and its copy out follow each other.",
-            lambda attempt: any(counts["chunks"] == 1 for counts in _list_counts(attempt)),
-        ),
-    ),
+    mistakes=(Mistake(_explain, _explain),),
 )

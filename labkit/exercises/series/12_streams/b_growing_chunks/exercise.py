@@ -6,6 +6,7 @@ Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` sa
 import itertools
 
 from labkit.exercises import Exercise, Mistake, Numbers, counted
+from labkit.exercises.exercise import format_number
 from labkit.measure.pipeline import chunk_sizes, excess_pct
 from labkit.records.recorded import recorded
 from labkit.spec.layers import LENET86
@@ -14,6 +15,13 @@ _IMAGES = 10_000
 _RUNG = 7  # the page's kernel
 _LAYER, _FIRST = "layer 1 of lenet86", LENET86[0]
 _MOST, _WITHIN = 8, 1  # chunks, and per cent above the reference time
+
+
+def _compute_visible_pct(images: int) -> float:
+    """Return the time that a first chunk of so many images adds before the way back begins [% of the reference]."""
+    into, back = _FIRST.link_ms(_IMAGES, device="H200")
+    op_ms = recorded("H200").op_ms(_RUNG, _FIRST, _IMAGES)
+    return float(100 * (into + op_ms) / back * images / _IMAGES)
 
 
 def _count_answer(sizes: object) -> dict[str, dict[str, float]]:
@@ -35,8 +43,9 @@ def _count_answer(sizes: object) -> dict[str, dict[str, float]]:
             "chunks": float(len(chosen)),
             "first": float(chosen[0]),
             "equal": float(equal),
-            "falls": float(chosen[0] > chosen[-1]),
+            "falls": float(max(chosen) == chosen[0] > chosen[-1]),
             "growth": max((b / a for a, b in itertools.pairwise(chosen)), default=1.0),
+            "of_first": _compute_visible_pct(chosen[0]),
         }
     }
 
@@ -70,13 +79,22 @@ EXERCISE = Exercise(
             lambda attempt: _is_slow(attempt) and attempt.counts[_LAYER]["falls"],
         ),
         Mistake(
-            "The first chunk is small enough, but a later one is so much larger than the one before that the way "
-            "back waits for it.",
             lambda attempt: (
-                _is_slow(attempt)
-                and attempt.counts[_LAYER]["growth"] > 4
-                and attempt.counts[_LAYER]["first"] <= 150
+                f"The first chunk alone adds {format_number(attempt.counts[_LAYER]['of_first'])} %: nothing goes back "
+                "while it comes in and is computed."
             ),
+            lambda attempt: attempt.counts[_LAYER]["of_first"] > _WITHIN,
+        ),
+        Mistake(
+            lambda attempt: (
+                "The first chunk is small enough, but a later one is so much larger than the one before that the way "
+                f"back waits for it: up to {format_number(attempt.counts[_LAYER]['growth'])} times as large."
+            ),
+            _is_slow,
+        ),
+        Mistake(
+            "These are fast enough, but too many chunks: each costs three calls. If the sizes grow, fewer are enough.",
+            lambda attempt: attempt.counts[_LAYER]["chunks"] > _MOST,
         ),
     ),
 )

@@ -6,7 +6,8 @@ Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` sa
 import math
 
 from labkit.base.errors import LabError
-from labkit.exercises import Exercise, Goal, Mistake, Numbers, counted, whole_number
+from labkit.exercises import Attempt, Exercise, Goal, Mistake, Numbers, counted, whole_number
+from labkit.exercises.exercise import format_number
 from labkit.records.recorded import recorded
 from labkit.spec.devices import device
 
@@ -63,32 +64,41 @@ def _make_goals(name: str) -> tuple[Goal, Goal]:
     )
 
 
+def _explain(attempt: Attempt) -> str:
+    """Return sentences about the precisions whose side is wrong: for what it would be the right one."""
+    measured, sentences = device("H200").measured, []
+    for (name, dtype), right in zip(_TYPES.items(), _compute_solution(), strict=True):
+        side, link = int(attempt.counts[name]["side"]), attempt.counts[name]["link"]
+        bytes_of_image = _read_kernel_ms(dtype) / 1e3 / _IMAGES * measured["to_device_pinned"]
+        pageable = _read_kernel_ms(dtype) / 1e3 / _IMAGES * measured["to_device_pageable"]
+        if side == right:
+            continue
+        sides = {
+            math.isqrt(int(bytes_of_image / 2))
+            // _STEP
+            * _STEP: "if a pixel had two bytes. Here it has one",
+            math.isqrt(int(bytes_of_image / 4))
+            // _STEP
+            * _STEP: "if a pixel had four bytes. Here it has one",
+            math.isqrt(int(pageable))
+            // _STEP
+            * _STEP: "from pageable memory. Here the images are page-locked",
+        }
+        if side in sides:
+            why = f"would be the side {sides[side]}."
+        elif side == right + _STEP:
+            why = "is rounded up to a multiple of 8, so the link takes longer than the kernel: round down."
+        elif side < right:
+            why = f"makes the link {format_number(100 * link)} % of the kernel, and larger images still fit."
+        else:
+            why = f"makes the link {format_number(link)} times as long as the kernel, with {side}² bytes per image."
+        sentences.append(f"{name}: {side} {why}")
+    return " ".join(sentences)
+
+
 EXERCISE = Exercise(
     title="How many pixels",
     subject=Numbers(_count_answer, start=(88, 88), solution=_compute_solution),
     goals=(*_make_goals("half"), *_make_goals("float")),
-    mistakes=(
-        Mistake(
-            "These are the sides for four bytes per pixel. Here a pixel is one byte.",
-            lambda attempt: (
-                tuple(attempt.counts[name]["side"] for name in _TYPES)
-                == tuple(side // 2 // _STEP * _STEP for side in _compute_solution())
-            ),
-        ),
-        Mistake(
-            "With these the link is the shorter one, but it still is with larger images.",
-            lambda attempt: all(attempt.counts[name]["larger"] < 1 for name in _TYPES),
-        ),
-        Mistake(
-            "One of the sides is not the largest: with 8 pixels more its link still takes no longer than the kernel.",
-            lambda attempt: any(attempt.counts[name]["larger"] < 1 for name in _TYPES),
-        ),
-        Mistake(
-            "These sides are rounded up to a multiple of 8, so the link takes longer than the kernel: round down.",
-            lambda attempt: (
-                tuple(attempt.counts[name]["side"] - _STEP for name in _TYPES)
-                == _compute_solution()
-            ),
-        ),
-    ),
+    mistakes=(Mistake(_explain, _explain),),
 )

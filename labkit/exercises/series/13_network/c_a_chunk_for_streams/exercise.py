@@ -6,6 +6,7 @@ Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` sa
 import math
 
 from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.exercises.exercise import format_number
 from labkit.networks.fused import PRECISIONS
 from labkit.records.recorded import recorded
 from labkit.spec.devices import device
@@ -69,6 +70,17 @@ EXERCISE = Exercise(
             lambda attempt: attempt.counts[_CASE]["chunk"] == _MULTIPROCESSORS,
         ),
         Mistake(
+            lambda attempt: (
+                f"A chunk of this size has {int(attempt.counts[_CASE]['chunk'])} blocks, one per image, and the "
+                "device has room for more at once: some of its places stay empty. How many multiprocessors are there, "
+                "and how many of these blocks has one of them room for?"
+            ),
+            lambda attempt: (
+                attempt.counts[_CASE]["filled"] < _LEAST
+                and attempt.counts[_CASE]["chunk"] < attempt.counts[_CASE]["room"]
+            ),
+        ),
+        Mistake(
             "The images beyond a multiple of 528 begin when the others are done, and most blocks wait for them.",
             lambda attempt: (
                 attempt.counts[_CASE]["filled"] < _LEAST
@@ -76,8 +88,14 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "The device is filled, but nothing hides what is computed after the last copy: the last two chunks should "
-            "be small.",
+            lambda attempt: (
+                "The device is filled, but no copy hides what is computed after the last one: the last chunk has "
+                f"{format_number((_IMAGES - 1) % attempt.counts[_CASE]['chunk'] + 1)} of the images, one before it "
+                f"{format_number(attempt.counts[_CASE]['chunk'])}. Both should be small."
+                if attempt.counts[_CASE]["chunks"] > 1
+                else "The device is filled, but a single chunk overlaps with nothing: all of it is computed after the "
+                "copy."
+            ),
             lambda attempt: (
                 attempt.counts[_CASE]["filled"] >= _LEAST
                 and attempt.counts[_CASE]["visible"] > _MOST

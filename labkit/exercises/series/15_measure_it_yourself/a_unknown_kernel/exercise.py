@@ -84,6 +84,13 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
+            "These are the right numbers in the other order: the answer is intensity, of_roof_pct.",
+            lambda attempt: (
+                _is_near(attempt, "intensity", _compute_place()[1])
+                and _is_near(attempt, "of_roof", _compute_place()[0])
+            ),
+        ),
+        Mistake(
             "A multiply-add is two operations: a product and a sum.",
             lambda attempt: _is_near(attempt, "intensity", _compute_place()[0] / 2),
         ),
@@ -93,6 +100,30 @@ EXERCISE = Exercise(
                 _is_near(attempt, "intensity", 1 / _compute_place()[0])
                 or _is_near(attempt, "intensity", 2 / _compute_place()[0])
             ),
+        ),
+        Mistake(
+            "These are operations per float, of four bytes. The intensity is operations per byte.",
+            lambda attempt: _is_near(attempt, "intensity", 4 * _compute_place()[0]),
+        ),
+        Mistake(
+            "The intensity is not this. Divide the operations, two per multiply-add, by the bytes of device memory.",
+            lambda attempt: attempt.counts[_KERNEL]["intensity off"] > _OFF,
+        ),
+        Mistake(
+            "This is the intensity over that of the ridge: how high the slanted roof is there, beside the flat one. "
+            "The kernel's own rate is not in it.",
+            lambda attempt: _is_near(
+                attempt, "of_roof", 100 * _compute_place()[2] / _compute_place()[1]
+            ),
+        ),
+        Mistake(
+            "Here the kernel's rate counts a multiply-add as one operation, and the roof as two: that halves it.",
+            lambda attempt: _is_near(attempt, "of_roof", _compute_place()[1] / 2),
+        ),
+        Mistake(
+            "The roof at this intensity counts a multiply-add as one operation here, and the kernel's rate as two: "
+            "that doubles the share.",
+            lambda attempt: _is_near(attempt, "of_roof", _compute_place()[1] * 2),
         ),
         Mistake(
             "This is the share of the FP32 units' rate. The kernel lies to the left of the ridge: there the roof is "
@@ -110,6 +141,11 @@ EXERCISE = Exercise(
                 "of_roof",
                 _compute_place()[2] / 100 * recorded("H200").ceilings["reference_float32"] / 1e12,
             ),
+        ),
+        Mistake(
+            "The intensity is right, and the share is not. It is a quotient of two rates at this intensity: the "
+            "kernel's own one, and that of its roof. What is each of them?",
+            lambda attempt: attempt.counts[_KERNEL]["of_roof off"] > _OFF,
         ),
     ),
 )

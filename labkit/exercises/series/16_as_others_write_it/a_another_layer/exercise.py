@@ -73,6 +73,10 @@ EXERCISE = Exercise(
             lambda attempt: attempt.counts[_TILE]["maps"] < _LAYER.M,
         ),
         Mistake(
+            "Half of this MAPS holds all 24 maps, too: more than half of the tile's maps do not exist.",
+            lambda attempt: attempt.counts[_TILE]["maps"] >= 2 * _LAYER.M,
+        ),
+        Mistake(
             "The share is asked for in per cent.",
             lambda attempt: (
                 abs(100 * attempt.counts[_TILE]["said"] - attempt.counts[_TILE]["share"]) < 0.5
@@ -90,11 +94,16 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "The sizes waste least, and the share is another one. A step holds TERMS terms, and only the last one has "
+            "terms that do not exist: all steps together hold how many?",
+            lambda attempt: (
+                attempt.counts[_TILE]["share"] >= 74 and attempt.counts[_TILE]["off"] > 0.5
+            ),
+        ),
+        Mistake(
             "The last step along the terms is filled with zeros. What does it hold with your TERMS, and what with a "
             "smaller one?",
-            lambda attempt: (
-                attempt.counts[_TILE]["terms"] > _LEAST and attempt.counts[_TILE]["off"] <= 0.5
-            ),
+            lambda attempt: attempt.counts[_TILE]["terms"] > _LEAST,
         ),
     ),
 )

@@ -7,10 +7,13 @@ import functools
 
 import numpy as np
 
-from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.exercises import Attempt, Exercise, Goal, Mistake, Numbers, whole_number
 
 _ROWS, _NUMBERS = 500, 4096
 _JUDGE, _FINEST = "a judge of row sums", 40
+# The ways to add up, in the order of `_measure_errors`.
+_HONEST = "sums from the front", "sums from the back", "sums by 32 lanes"
+_WRONG = "sums without the last number", "sums of numbers rounded to half", "sums in half"
 
 
 @functools.cache
@@ -85,6 +88,45 @@ def _count(name: str):
     return lambda counts: counts[_JUDGE][name]
 
 
+def _explain(attempt: Attempt) -> str:
+    """Return sentences about the exponents that are wrong: which ways to add up pass, or are refused."""
+    counts, (honest, wrong) = attempt.counts[_JUDGE], _measure_errors()
+    loosest, strictest = int(counts["loosest"]), int(counts["strictest"])
+    if loosest > strictest:
+        return "The two are exchanged: a larger n is the stricter one."
+    sentences = []
+    if counts["accepted"]:
+        names = [name for name, error in zip(_WRONG, wrong, strict=True) if error <= 2.0**-loosest]
+        sentences.append(f"The tolerance 2^-{loosest} accepts {' and '.join(names)}.")
+        if loosest in (12, 13, 14, 15, 16):
+            sentences.append(
+                "Numbers rounded to half are off by up to 2^-12 each, with either sign, and most of that cancels: they "
+                "need a stricter one."
+            )
+    elif not counts["accepted_looser"]:
+        sentences.append(
+            f"2^-{loosest} is not the loosest: twice as large, it would still accept nothing wrong."
+        )
+    if counts["refused"]:
+        names = [
+            name for name, error in zip(_HONEST, honest, strict=True) if error > 2.0**-strictest
+        ]
+        sentences.append(
+            f"The tolerance 2^-{strictest} refuses {' and '.join(names)}. An error of 2^-24 is that of one rounding, "
+            "and a sum of 4,096 floats is rounded 4,095 times."
+        )
+    elif not counts["refused_stricter"]:
+        sentences.append(
+            f"2^-{strictest} is not the strictest: half as large, it would still refuse nothing honest."
+        )
+        if strictest in (11, 12, 13):
+            sentences.append(
+                "It is about the bound of the worst case, 4,095 roundings of the same sign, and nothing comes near to "
+                "that."
+            )
+    return " ".join(sentences)
+
+
 EXERCISE = Exercise(
     title="A tolerance",
     subject=Numbers(_count_answer, start=(10, 24), solution=_find_limits),
@@ -94,24 +136,5 @@ EXERCISE = Exercise(
         Goal("honest kernels that the strictest refuses", _count("refused"), exactly=0),
         Goal("with n larger by one", _count("refused_stricter"), at_least=1),
     ),
-    mistakes=(
-        Mistake(
-            "One number of 4,096 is 2^-12 of the row: this tolerance sees that it is missing. Numbers rounded to half "
-            "are off by 2^-12 each, with either sign, and most of that cancels: they need a stricter one.",
-            lambda attempt: attempt.counts[_JUDGE]["loosest"] in (12, 13, 14, 15),
-        ),
-        Mistake(
-            "An error of 2^-24 is that of one rounding. A sum of 4,096 floats is rounded 4,095 times.",
-            lambda attempt: attempt.counts[_JUDGE]["strictest"] in (24, 25),
-        ),
-        Mistake(
-            "The two are exchanged: a larger n is the stricter one.",
-            lambda attempt: attempt.counts[_JUDGE]["loosest"] > attempt.counts[_JUDGE]["strictest"],
-        ),
-        Mistake(
-            "The bound of the worst case, 4,095 roundings of the same sign, is 2^-12, and no judge: nothing comes near "
-            "to it. Try what the honest ways need.",
-            lambda attempt: attempt.counts[_JUDGE]["strictest"] in (11, 12, 13),
-        ),
-    ),
+    mistakes=(Mistake(_explain, _explain),),
 )

@@ -4,6 +4,7 @@ Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` sa
 """
 
 from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.exercises.exercise import format_number
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET86
 
@@ -50,6 +51,14 @@ EXERCISE = Exercise(
         Mistake(
             "A run writes y, too, and that takes its place in L2 as x does: it has over three times the bytes of x.",
             lambda attempt: attempt.counts[_CASE]["pairs"] in (_PAIRS_OF_X, _PAIRS_OF_X + 1),
+        ),
+        Mistake(
+            lambda attempt: (
+                "Between two uses of a pair the others move only "
+                f"{format_number(100 * attempt.counts[_CASE]['between'])} % of the bytes that L2 holds: the pair may "
+                "still be in it."
+            ),
+            lambda attempt: attempt.counts[_CASE]["between"] < 1,
         ),
         Mistake(
             "That many are right, and fewer are enough: the data of a benchmark need memory, too.",
