@@ -6,7 +6,7 @@
 constexpr int COMPUTE = 4, FETCH = 2, STORE = 1, K = 7, WIDTH = 128;
 constexpr int IMAGE = 1, OUTPUT = 2;                        // numbers of barriers
 
-// Wait at barrier n until so many warps are there.
+// Wait at barrier n until `warps` warps are there.
 __device__ void barrier(int n, int warps)
 {
     asm volatile("bar.sync %0, %1;" :: "r"(n), "r"(32 * warps) : "memory");

@@ -46,7 +46,7 @@ EXERCISE = Exercise(
             },
             most={"busiest_warp": _BUSIEST, "two_way_warps": _BLOCKS * _COMPUTE},
         ),
-        counted("barriers", _ON, what="barriers of the whole block", exactly=0),
+        counted("barriers", _ON, what="uses of __syncthreads()", exactly=0),
     ),
     mistakes=(
         Mistake(

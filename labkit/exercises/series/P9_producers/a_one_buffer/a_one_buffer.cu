@@ -1,10 +1,10 @@
-// P9a one buffer: a warp loads tiles, and three warps compare with them, which meet at barriers with numbers.
+// P9a one buffer: a warp loads tiles, and three warps compare with them, which meet at named barriers.
 //
 // rank[i] is the number of elements of x that are smaller than x[i]. Launch: blocks of (32, 4) threads, one block per 96
 // numbers. The warp threadIdx.y == 0 is the producer, the other three are the consumers.
 
-// Wait until so many threads of the block have arrived at this barrier: a number from 1 to 15.
-// "memory": the compiler moves no load and no store across it.
+// Wait until `threads` threads of the block have arrived at barrier `number`, from 1 to 15.
+// %0, %1: number and threads, in registers ("r"). "memory": the compiler moves no load and no store across it.
 __device__ void wait(int number, int threads)
 {
     asm volatile("bar.sync %0, %1;" :: "r"(number), "r"(threads) : "memory");

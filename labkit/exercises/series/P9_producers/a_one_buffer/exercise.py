@@ -19,7 +19,7 @@ EXERCISE = Exercise(
         counted(
             "barriers",
             _ON,
-            what="barriers of the whole block",
+            what="uses of __syncthreads()",
             exactly=0,
             # Each of five tiles is handed over to three warps, whose lanes read all of it.
             least={"named_barriers": 5 * 5 * 4, "shared_load_bytes": 5 * 96 * 480 * 4},

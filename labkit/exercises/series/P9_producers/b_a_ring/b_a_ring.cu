@@ -4,8 +4,8 @@
 // threadIdx.y == 0 is the producer, the other three are the consumers. An output needs two tiles of 96 numbers. So the
 // producer fills the third stage while the consumers add.
 
-// Wait until so many threads of the block have arrived at this barrier: a number from 1 to 15.
-// "memory": the compiler moves no load and no store across it.
+// Wait until `threads` threads of the block have arrived at barrier `number`, from 1 to 15.
+// %0, %1: number and threads, in registers ("r"). "memory": the compiler moves no load and no store across it.
 __device__ void wait(int number, int threads)
 {
     asm volatile("bar.sync %0, %1;" :: "r"(number), "r"(threads) : "memory");

@@ -60,7 +60,7 @@ EXERCISE = Exercise(
         counted(
             "barriers",
             _ON,
-            what="barriers of the whole block",
+            what="uses of __syncthreads()",
             exactly=0,
             # Each of ten tiles is handed over to three warps, which share the sums; no warp stores tiles and adds.
             least={"named_barriers": _WARPS * _TILES, "shared_load_instructions": 27 * _WINDOW / 4},
