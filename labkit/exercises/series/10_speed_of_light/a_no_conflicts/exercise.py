@@ -77,12 +77,18 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "The distance of two maps is no multiple of the four halves that `copy` moves at once. The figure counts "
+            "its gap in words: in halves it is twice as large.",
+            lambda attempt: (
+                "misaligned" in attempt.findings
+                and "&out[" in attempt.wrong
+                and "maps of 50 halves" not in attempt.wrong
+            ),
+        ),
+        Mistake(
             "A map of 50 halves ends in the middle of a piece of 8 bytes, which `copy` reads and writes at once: "
             "such maps can have no gap.",
-            lambda attempt: (
-                "maps of 50 halves" in attempt.wrong
-                or ("misaligned" in attempt.findings and "&out[" in attempt.wrong)
-            ),
+            lambda attempt: "maps of 50 halves" in attempt.wrong,
         ),
     ),
 )
