@@ -14,6 +14,11 @@ def _has_gaps(attempt: Attempt) -> bool:
     return attempt.matches(r"\bMAP\b")
 
 
+def _reads_misaligned(attempt: Attempt) -> bool:
+    """Return whether `copy` reads a piece of `out` that does not begin at a multiple of its size."""
+    return "misaligned" in attempt.findings and "&out[" in attempt.wrong
+
+
 EXERCISE = Exercise(
     title="Maps apart",
     subject=InPlaceOf(
@@ -80,15 +85,13 @@ EXERCISE = Exercise(
             "The distance of two maps is no multiple of the four halves that `copy` moves at once. The figure counts "
             "its gap in words: in halves it is twice as large.",
             lambda attempt: (
-                "misaligned" in attempt.findings
-                and "&out[" in attempt.wrong
-                and "maps of 50 halves" not in attempt.wrong
+                _reads_misaligned(attempt) and attempt.matches(r"Ho\s*\*\s*Wo\)?\s*%\s*4")
             ),
         ),
         Mistake(
             "A map of 50 halves ends in the middle of a piece of 8 bytes, which `copy` reads and writes at once: "
             "such maps can have no gap.",
-            lambda attempt: "maps of 50 halves" in attempt.wrong,
+            lambda attempt: "maps of 50 halves" in attempt.wrong or _reads_misaligned(attempt),
         ),
     ),
 )
