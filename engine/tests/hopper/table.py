@@ -116,10 +116,10 @@ purpose.
 **hostcuda and correct programs.** Each program also has versions without a mistake, {right} in all. `hostcuda sanitize`
 reports nothing about these versions.
 
-**{version}** finds {named} mistakes on the GPU, with memcheck, racecheck and synccheck.
+**{version}** finds {named} of the {len(lines)} mistakes on the GPU, with memcheck, racecheck and synccheck.
 A mistake counts as found if the program with this mistake gets a report that the correct program does not get.
-compute-sanitizer also reports errors of {len(alarms)} of the {right} versions without a mistake:
-the last table of this page lists them.
+compute-sanitizer also gives false reports: it reports errors in {len(alarms)} of the {right} correct versions, which
+the last table of this page lists.
 
 In the column "on the GPU", "right by luck" means that all four runs gave the right result in spite of the mistake. If
 there are two outcomes for a mistake, the four runs had different outcomes.
