@@ -22,6 +22,7 @@ from hostcuda.api.kernels import Function, Module
 from hostcuda.build import messages, modules
 from hostcuda.build.unit import Unit, make_unit
 from hostcuda.check import records
+from hostcuda.check.elements import find_parameters
 from hostcuda.errors import CompileError, EngineError, LogicError
 from hostcuda.host import cache, toolchain
 from hostcuda.limits import CONSTANT_BYTES, SHARED_BYTES
@@ -31,11 +32,6 @@ from hostcuda.runtime.building import build_library, is_built
 __all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
 
 DEFAULT_NVCC_FLAGS = []
-# The type that a pointer points to, and the parameter's name: ("float", "x") in "const float
-# *__restrict__ x".
-_PARAMETER = re.compile(
-    r"(?:\b(\w+)(?:\s+const)?\s*\*\s*(?:\w*(?:const|restr)\w*\s*)*)?(?<!\w)(\w+)\s*(?:\[\w*\])?$"
-)
 
 
 def compile(
@@ -194,26 +190,16 @@ def _load(source: Unit, manifest: dict) -> Module:
     # the name of a source without #line, which messages do not show
     default_name = messages.NAME if messages.find_file_name(source.source) == messages.NAME else ""
     parameters = {
-        kernel.name: _find_parameters(kernel, manifest["kernels"]) for kernel in module.kernels()
+        kernel.name: find_parameters(
+            [raw.offset for raw in kernel.parameters], manifest["kernels"].get(kernel.name, ())
+        )
+        for kernel in module.kernels()
     }
     options = source.options
     records.add_module(
         path, source.nvccs_source, options.words, options.include_dirs, default_name, parameters
     )
     return module
-
-
-def _find_parameters(
-    kernel: native.LoadedKernel, declarations: dict[str, list[str]]
-) -> dict[int, tuple[str, str]]:
-    """Map the offset of each argument of a kernel to (the parameter's name, type of a pointer's elements, or "").
-
-    `declarations` maps a kernel's name to a list such as ["const float *x", "int n"].
-    """
-    pairs = zip(
-        kernel.parameters, map(_PARAMETER.search, declarations.get(kernel.name, ())), strict=False
-    )
-    return {raw.offset: (match[2], match[1] or "") for raw, match in pairs if match}
 
 
 def _show_warnings(source: Unit, file: Path, engine_warnings: str) -> None:

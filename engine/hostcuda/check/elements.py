@@ -2,12 +2,18 @@
 
 import math
 import re
+from collections.abc import Iterable
 
 # The runtime's "element 9 of an allocation, one past the end of its 9 elements of 4 bytes",
 # "element 3 of an allocation of 9 elements of 4 bytes". It knows no types; `format_element` writes
 # "x[9], one past the end of 9 floats" for it.
 PLACE = re.compile(
     r"element (-?\d+) of an allocation(?:, (\w+) ([a-z ]+) its| of) (\d+) elements of (\d+) bytes?"
+)
+# The type that a pointer points to, and the parameter's name: ("float", "x") in "const float
+# *__restrict__ x".
+_PARAMETER = re.compile(
+    r"(?:\b(\w+)(?:\s+const)?\s*\*\s*(?:\w*(?:const|restr)\w*\s*)*)?(?<!\w)(\w+)\s*(?:\[\w*\])?$"
 )
 # bytes
 KINDS = {"bool": 1, "char": 1, "half": 2, "short": 2, "int": 4, "float": 4, "long": 8, "double": 8}
@@ -23,6 +29,17 @@ _SIZES = {
         for n in (1, 2, 3, 4)
     },
 }
+
+
+def find_parameters(
+    offsets: Iterable[int], declarations: Iterable[str]
+) -> dict[int, tuple[str, str]]:
+    """Map the offset of each argument of a kernel to (the parameter's name, type of a pointer's elements, or "").
+
+    `declarations` are the parameters as the kernel declares them, such as ["const float *x", "int n"].
+    """
+    pairs = zip(offsets, map(_PARAMETER.search, declarations), strict=False)
+    return {offset: (match[2], match[1] or "") for offset, match in pairs if match}
 
 
 def format_element(

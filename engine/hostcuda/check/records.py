@@ -331,13 +331,19 @@ def _find_callers(raw: dict) -> list[tuple[str | None, int | None]]:
     return [place for place in places if place[0]] or [(raw["file"] or None, raw["line"])]
 
 
-def read_record(raw: dict, places: Sequence[tuple]) -> LaunchRecord:
+def read_record(
+    raw: dict,
+    places: Sequence[tuple],
+    source: str,
+    parameters: Mapping[str, Mapping[int, tuple[str, str]]],
+) -> LaunchRecord:
     """Return the record of a launch that the browser's runtime has written: its "pc" are indices of `places`.
 
     A place is, as in `_lines`, the tuple (file, line, whether the access is in the engine's own
-    headers).
+    headers). `source` and `parameters` are those of `add_module`.
     """
     _lines.update({(raw["module"], number): place for number, place in enumerate(places)})
+    _sources[raw["module"]], _parameters[raw["module"]] = source, parameters
     return _read_record(raw)
 
 

@@ -10,7 +10,7 @@ spaces; behind each is a red zone.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 
 from hostcuda.check.instrument import Block, order_blocks
 
@@ -30,6 +30,9 @@ _HOOK = re.compile(
 _OWN = re.compile(
     r"ptr (?:nonnull )?(?:[^,]*\()?@(?:threadIdx|blockIdx|blockDim|gridDim|hostcuda_\w+)\b[^,]*\)"
 )
+_OPERAND = re.compile(r'%"[^"]+"|%[\w.$-]+')
+_ACCESSED = re.compile(rf"@__tsan_\w+\(ptr [^,)]*?({_OPERAND.pattern})")
+_VALUE = re.compile(rf"\s+({_OPERAND.pattern}) = ")
 _ONE_ACCESS = re.compile(r"__tsan_(?:volatile_)?(?:read|write)\d+$")
 _WRAPPED = re.compile(
     r"@(malloc|free|_Znwm|_Znam|_ZdlPv|_ZdaPv|_ZdlPvm|_ZdaPvm|abort|exit|_exit|_Exit|quick_exit|_ZSt9terminatev)(?=\()"
@@ -48,16 +51,28 @@ _GLOBAL_SPACE, _SHARED_SPACE, _CONSTANT_SPACE, _UNWATCHED_SPACE = (0, 1, 2, 4)
 def prepare(text: str, own: Callable[[str], bool]) -> tuple[str, list[Place]]:
     """Add numbers and tables to a compiled module, LLVM's `text`; return it and the place of each number.
 
-    `own(name)` says whether a file is the engine's own. The place 0 stands for unknown ones.
+    `own(name)` says whether a file is the engine's own. The place 0 stands for unknown ones. An
+    access that clang has moved out of a loop has no line: it gets that of another access through
+    the same pointer, or of the first use of what it loads.
     """
     lines = _WRAPPED.sub(r"@__wrap_\1", text).split("\n")
     places: list[Place] = [(None, None, True)]
     place = _make_locator(lines, own)
+    # (function, pointer) -> a place; index of a moved access's line -> its number, (function, pointer)
+    by_pointer, moved = {}, {}
     for block in order_blocks(_read_blocks(lines)):
         for at in block.pieces:
-            debug = _DEBUG.search(lines[at])
+            debug, accessed = _DEBUG.search(lines[at]), _ACCESSED.search(lines[at])
+            found = place(debug[1]) if debug else (None, None, True)
+            if accessed and found[1]:
+                by_pointer.setdefault((block.function, accessed[1]), found)
+            elif accessed:
+                moved[at] = len(places), (block.function, accessed[1])
             lines[at] = f"  store i32 {len(places)}, ptr @hostcuda_site, align 4\n{lines[at]}"
-            places.append(place(debug[1]) if debug else (None, None, True))
+            places.append(found)
+    uses = _find_uses(lines, moved, place) if moved else {}
+    for at, (number, access) in moved.items():
+        places[number] = by_pointer.get(access) or uses.get(at) or places[number]
     return "\n".join([*_add_red_zones(lines), *_list_tables(lines, len(places)), ""]), places
 
 
@@ -107,6 +122,35 @@ def _read_blocks(lines: list[str]) -> list[Block]:
     for block in blocks:
         block.next = [labelled[to] for to in block.next if to in labelled]
     return blocks
+
+
+def _find_uses(
+    lines: list[str], loads: Container[int], place: Callable[[str], Place]
+) -> dict[int, Place]:
+    """Map the lines of loads, indices of their hooks, to the places where what they load is first used.
+
+    `place` is that of `_make_locator`. A load is left out if no use of it has a line.
+    """
+    uses: dict[int, Place] = {}
+    waiting: dict[str, set[int]] = {}  # a value -> the loads that it comes from
+    for at, line in enumerate(lines):
+        value = _VALUE.match(line)
+        if line.startswith("define "):
+            waiting = {}
+        elif at - 1 in loads and value:
+            waiting[value[1]] = {at - 1}
+            continue
+        used = waiting and {name for name in _OPERAND.findall(line) if name in waiting}
+        if not used:
+            continue
+        debug = _DEBUG.search(line)
+        found = place(debug[1]) if debug else (None, None, True)
+        for load in set().union(*(waiting[name] for name in used)):
+            if found[1]:
+                uses.setdefault(load, found)
+            elif value:  # such as a phi
+                waiting.setdefault(value[1], set()).add(load)
+    return uses
 
 
 def _make_locator(lines: list[str], own: Callable[[str], bool]) -> Callable[[str], Place]:

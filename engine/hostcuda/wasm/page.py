@@ -12,10 +12,11 @@ import re
 from dataclasses import asdict
 from pathlib import Path
 
+from hostcuda import findings, temporary
 from hostcuda import source as sources
-from hostcuda import temporary
 from hostcuda.build import options, unit
 from hostcuda.check import records
+from hostcuda.check.elements import find_parameters
 from hostcuda.errors import CompileError
 from hostcuda.host import toolchain
 from hostcuda.metrics import NAMES, QUOTIENTS, SUMS
@@ -66,7 +67,8 @@ def compile(request: str) -> str:
     ``extern_c``, whether to add ``extern "C"`` around it; ``include_dirs``. The answer has
     ``error``, the compiler's text or ""; ``messages``, its errors as dicts with ``file``, ``line``,
     ``column``, ``kind`` and ``text``; ``said``, all its text if it fails; ``places`` of check mode;
-    ``pointers``, whether functions are called by pointers; ``variables`` that the host can write.
+    ``pointers``, whether functions are called by pointers; ``variables`` that the host can write;
+    ``declared``, each kernel's parameters as it declares them.
     """
     request = json.loads(request)
     kernel_unit = _Unit.of(request, ALL_TOOLS if request.get("check") else ())
@@ -78,16 +80,18 @@ def compile(request: str) -> str:
         "places": [],
         "pointers": False,
         "variables": toolchain.exported,
+        "declared": {},
     }
     with temporary.folder() as folder:
         try:
-            library, _ = kernel_unit.compile(folder)
+            library, manifest = kernel_unit.compile(folder)
         except CompileError as error:
             text = f"{error.stderr or ''}\n{error.stdout or ''}"
             return json.dumps(
                 answer | {"error": str(error), "messages": _read_messages(text), "said": text}
             )
         _PRODUCT.write_bytes(library.read_bytes())
+        answer["declared"] = manifest["kernels"]
         answer["places"] = getattr(kernel_unit, "places", [])  # from `_Unit.prepare`, in check mode
         answer["pointers"] = objects.calls_pointers((folder / "kernel.o").read_bytes())
     return json.dumps(answer)
@@ -112,9 +116,20 @@ def _read_messages(text: str) -> list[dict]:
     ]
 
 
-def read(raw: str, places: str) -> str:
-    """Return a launch's record as JSON, with ``totals`` by counter, from the runtime's JSON and the module's places."""
-    record = asdict(records.read_record(json.loads(raw), json.loads(places)))
+def read(raw: str, module: str) -> str:
+    """Return a launch's record as JSON, with ``totals`` by counter, from the runtime's JSON.
+
+    `module` is JSON, too: ``places`` and ``declared`` of the answer of `compile`, its request's
+    ``source``, and ``offsets``, those of each kernel's arguments.
+    """
+    module = json.loads(module)
+    parameters = {
+        kernel: find_parameters(offsets, module["declared"].get(kernel, ()))
+        for kernel, offsets in module["offsets"].items()
+    }
+    record = asdict(
+        records.read_record(json.loads(raw), module["places"], module["source"], parameters)
+    )
     record["totals"] = totals = {
         name: record["counts"].get(metric, 0) for name, metric in NAMES.items()
     }
@@ -124,6 +139,11 @@ def read(raw: str, places: str) -> str:
         for name, (over, under) in QUOTIENTS.items()
     }
     return json.dumps(record)
+
+
+def list_findings(records: str) -> str:
+    """Return JSON: what `hostcuda.findings.list_findings` returns for a list of records, the JSON `records`."""
+    return json.dumps(findings.list_findings(json.loads(records)))
 
 
 def warm() -> None:

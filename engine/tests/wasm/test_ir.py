@@ -69,6 +69,35 @@ def test_each_call_has_a_number_in_the_order_of_the_control_flow(prepared):
     assert "@hostcuda_site_count = constant i32 5" in text
 
 
+MOVED = """\
+define void @f(ptr %0, ptr %1) {
+  call void @__tsan_read4(ptr %0)
+  %first = load float, ptr %0, align 4
+  call void @__tsan_read4(ptr %1)
+  %before.loop = load float, ptr %1, align 4
+  call void @__tsan_read4(ptr %1), !dbg !6
+  %unused = load float, ptr %1, align 4, !dbg !6
+  br label %2
+
+2:
+  %sum = phi float [ %first, %0 ], [ %next, %2 ]
+  %next = fadd float %sum, %before.loop, !dbg !5
+  br i1 undef, label %2, label %3
+
+3:
+  call void @__tsan_write4(ptr %0)
+  store float %next, ptr %0, align 4
+  ret void
+}
+"""
+
+
+def test_a_moved_load_has_the_line_of_the_same_pointer_or_of_its_first_use():
+    facts = TEXT[TEXT.index("!1 =") :]
+    _, places = ir.prepare(f"{MOVED}{facts}", lambda file: file.startswith("/lab/"))
+    assert [line for _, line, _ in places] == [None, 5, 6, 6, None]
+
+
 def test_a_read_of_an_index_is_no_access(prepared):
     assert "call void @__tsan_read4(ptr @threadIdx)" not in prepared[0]
 

@@ -144,9 +144,9 @@ class LabService extends Service {
       about.memory = Math.max(about.memory, answer.memory);
       times.launch += answer.ms;
       times.fibers = Math.max(times.fibers, built[i].fibers);
-      const records = answer.records.flat().map(text => this.compiler.read(text, built[i].places));
+      const records = answer.records.flat().map(text => this.compiler.read(text, built[i], answer.kernels));
       events.push(...records);
-      about.findings.push(...records.flatMap(record => record.findings));
+      about.findings.push(...this.compiler.findings(records));
       if (answer.fault) return { events: [...events, { mark: 'failed', text: `cuMemcpyDtoH failed: ${answer.fault}`, fault: true }], arrays, ...about };
       events.push({ mark: 'ran', case: asked.name });
       if (about.findings.length) break;
@@ -219,13 +219,13 @@ class LabService extends Service {
   async sanitized(shape, times) {
     const module = await this.timed(times, () => this.compile({ ...shape.compile, check: true })), { buffers, launches, constant } = shape;
     if (module.error) return { messages: module.messages, findings: [], records: [], fault: '' };
-    const [{ write, constant: mask }] = runs(shape, shape, shape.seed);
-    const job = { tools: TOOLS, buffers, runs: [{ write, variables: constant ? { [constant]: mask } : {}, launches, read: ['y'] }] };
+    const [{ write: { y, ...inputs }, constant: mask }] = runs(shape, shape, shape.seed); // y is as allocated: a kernel has to set it
+    const job = { tools: TOOLS, buffers, runs: [{ write: inputs, variables: constant ? { [constant]: mask } : {}, launches, read: ['y'] }] };
     const answer = await this.execute(module, job, RUN_S);
     times.fibers = Math.max(times.fibers, module.fibers);
     times.launch += answer?.ms ?? 0;
-    const records = (answer?.records ?? []).flat().map(text => this.compiler.read(text, module.places));
-    return { messages: module.messages, records, findings: records.flatMap(record => record.findings), fault: answer ? answer.fault : `${shape.label} does not end ${shape.on} = ${shape.size[0]}` };
+    const records = (answer?.records ?? []).flat().map(text => this.compiler.read(text, module, answer.kernels));
+    return { messages: module.messages, records, findings: this.compiler.findings(records), fault: answer ? answer.fault : `${shape.label} does not end ${shape.on} = ${shape.size[0]}` };
   }
 
   /** What `labkit.sanitize` says of a kernel in place of a rung, on one shape. */

@@ -74,8 +74,14 @@ export class Compiler {
   /** What the compiler warns of in a source that compiles: `warnings`, its text, and `messages`. */
   warn(asked) { return JSON.parse(this.python.warn(JSON.stringify(asked))); }
 
-  /** The record of a launch. */
-  read(text, places) { return JSON.parse(this.python.read(text, JSON.stringify(places))); }
+  /** The record of a launch of a module: what `compile` answered, `asked`, and the `kernels` of kernel.mjs's answer. */
+  read(text, { places, declared, asked: { source } }, kernels) {
+    const offsets = Object.fromEntries(kernels.map(({ name, parameters }) => [name, parameters.map(([, , offset]) => offset)]));
+    return JSON.parse(this.python.read(text, JSON.stringify({ places, declared, source, offsets })));
+  }
+
+  /** The findings of launches, given their records: one for all accesses with the same error in the same line. */
+  findings(records) { return JSON.parse(this.python.list_findings(JSON.stringify(records.map(({ findings }) => ({ findings }))))); }
 
   /**
    * Run clang or lld in a folder of Pyodide's file system, with other folders in place of some.

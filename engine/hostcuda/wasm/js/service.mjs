@@ -166,8 +166,8 @@ export class Service {
         const array = new types[input](bytes.buffer);
         result.outputs[input] = first < Infinity ? summary(array, buffers[input], first) : array;
       }
-      const records = answer.records.flat().map(text => this.compiler.read(text, built.places));
-      Object.assign(result, { findings: records.flatMap(each => each.findings), counts: records.flatMap(rows), totals: records.map(each => each.totals) });
+      const records = answer.records.flat().map(text => this.compiler.read(text, built, answer.kernels));
+      Object.assign(result, { findings: this.compiler.findings(records), counts: records.flatMap(rows), totals: records.map(each => each.totals) });
       Object.assign(result.times, { fibers: built.fibers, launch: answer.ms });
       result.ok = !answer.fault && !result.findings.length;
     }
