@@ -688,7 +688,7 @@ def test_the_instructors_guide_counts_what_there_is():
     assert f"{count} attacks" in text
     weeks = [weeks_of(part) for part in (1, 2)]
     words = " ".join(text.split())
-    assert f"part 1 (pages 00 to 07) takes {weeks[0]} weeks of two hours" in words
+    assert f"part 1 (pages 00 to 07) takes {weeks[0]} weeks, with two hours per week" in words
     assert f"Part 2 takes {weeks[1]} more" in words
 
 
