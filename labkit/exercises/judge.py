@@ -24,6 +24,7 @@ from labkit.exercises.misses import explain_miss
 from labkit.exercises.text import (
     EXPLAINED,
     count_features,
+    explain_race,
     find_unset_sums,
     list_causes,
     list_slips,
@@ -120,7 +121,8 @@ class Grade:
     mistake : str
         The sentence for a typical mistake, if the attempt makes one; else empty.
     place : str
-        Where the number of a missed goal comes from: `labkit.exercises.misses`; or empty.
+        Where the number of a missed goal comes from: `labkit.exercises.misses`; of a race, where no
+        barrier stands; or empty.
     advice : str
         The last paragraph: a hint, or what to do next.
     """
@@ -217,11 +219,14 @@ def judge(exercise: Exercise, source: str, result: ChildResult) -> Grade:
     if not changed:
         return Grade(exercise, tuple(lines), reached, untouched=True)
     mistake = find_mistake(exercise, attempt, lines)
-    place = (
-        explain_miss(exercise, source, result.events, counts, reached)
-        if counts and not mistake
-        else ""
-    )
+    place = ""
+    if not mistake:
+        race = next((line.text for line in lines if line.kind == "race"), "")
+        place = (
+            explain_miss(exercise, source, result.events, counts, reached)
+            if counts
+            else explain_race(race, source)
+        )
     return Grade(exercise, tuple(lines), reached, mistake=mistake, place=place)
 
 
@@ -502,7 +507,8 @@ def write_advice(grade: Grade, due_hint: int, solution_call: str, times: str) ->
     # follow when a result is wrong again, and its thread was shown before.
     if grade.verdict == "not right yet" and not (to_follow and due_hint):
         return to_follow or next(
-            (_choose_question(line) for line in grade.lines if line.kind in _LOOK), ""
+            (grade.place or _choose_question(line) for line in grade.lines if line.kind in _LOOK),
+            "",
         )
     if grade.long:
         return (

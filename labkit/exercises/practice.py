@@ -177,6 +177,17 @@ PRODUCED_RANKS = Kernels(
 )
 
 
+NOT_COPIED = Mistake(
+    "Nothing is copied in the background. An assignment, tile[i] = x[j], loads to a register and stores from there, "
+    "and commit and wait do nothing without a copy. Only __pipeline_memcpy_async begins one.",
+    lambda attempt: (
+        attempt.counts
+        and not attempt.count("copied_bytes", "512 numbers")
+        and attempt.matches(r"\] = \w+\[|\] = [^;]*\? *\w+\[")
+    ),
+)
+
+
 def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
     """Return the goals of a kernel of ranks with asynchronous copies, and at most this many barriers per warp.
 
@@ -384,6 +395,14 @@ def has_exchanged_registers(attempt: Attempt) -> bool:
     return attempt.matches(_SUMS_EXCHANGED)
 
 
+def has_own_products(attempt: Attempt) -> bool:
+    """Return whether a wrong attempt begins at its block's product in all three matrices, or fails with one block."""
+    names = re.findall(r"\b(\w+) = blockIdx\.x[;,]", attempt.source)
+    uses = sum(len(re.findall(rf"\b{name}\b", attempt.source)) - 1 for name in names)
+    uses += attempt.source.count("blockIdx") - len(names)
+    return uses >= 3 or "c, a product" in attempt.wrong
+
+
 EXCHANGED_REGISTERS = Mistake(
     "The registers of a fragment have an order, and here two of them are exchanged. Of a: first rows g and g + 8, "
     "then the same two rows 8 columns further. Of b: first rows 2t and 2t + 1, then those 8 further. Of d: d[0] and "
@@ -422,6 +441,21 @@ MBARRIER_MISTAKES = (
         lambda attempt: attempt.runs_wrong and not _announces(attempt.source),
     ),
     Mistake(
+        "More arrive at `empty` than its mbarrier was made for. Who arrives there, each lane or one thread of each "
+        "warp?",
+        lambda attempt: (
+            "too many arrive" in attempt.wrong and re.search(r"mbarrier in empty\b", attempt.wrong)
+        ),
+    ),
+    Mistake(
+        "Nobody arrives at `empty`, so no stage is given back, and the producer waits for ever. When may it fill a "
+        "stage again?",
+        lambda attempt: (
+            _reports(attempt, r"mbarrier in empty\b")
+            and not attempt.matches(r"arrive\w*\([^;]*\bempty\b")
+        ),
+    ),
+    Mistake(
         "The producer fills a stage again too early: the phase before has not ended there. First it waits until the "
         "stage is empty. Which parity has the phase of `empty` that ends when the tile of the lap before is read?",
         lambda attempt: "too many arrive" in attempt.wrong,
@@ -441,6 +475,25 @@ MBARRIER_MISTAKES = (
         lambda attempt: (
             attempt.findings
             and not attempt.matches(r"__syncthreads|__barrier|bar\.sync|barrier\.sync")
+        ),
+    ),
+    Mistake(
+        "Each lane arrives at `empty`, and its mbarrier expects 3 arrivals: three lanes of one warp are enough to "
+        "give the stage back, while others still read. Who should arrive, and when?",
+        lambda attempt: (
+            {"race", "race with a copy"} & {*attempt.findings}
+            and attempt.matches(r"mbarrier_init\(&empty\[\w+\], 3\)")
+            and attempt.matches(r"mbarrier_arrive\(&empty\b")
+            and not attempt.matches(r"== 0\)[^}]{0,99}mbarrier_arrive\(&empty\b")
+        ),
+    ),
+    Mistake(
+        "Lane 0 arrives at `empty` for its warp when it has read itself. Nothing says that the other lanes have read "
+        "by then.",
+        lambda attempt: (
+            re.search(r"bulk copy that writes .* reads,", attempt.wrong)
+            and "__syncwarp" not in attempt.source
+            and attempt.matches(r"== 0\)\s*(?:\w+::)*mbarrier_arrive\(&empty\b")
         ),
     ),
     Mistake(

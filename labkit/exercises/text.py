@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 
-from hostcuda.source import find_pairs, loops
+from hostcuda.source import code_only, find_pairs, find_statement_end, loops
 from labkit.exercises.exercise import Attempt
 
 # The operators, and functions that divide.
@@ -42,6 +42,29 @@ EXPLAINED = 20_000
 _BODY = re.compile(
     r"\b(?:for|while) \([^{}]{0,300}?\)\s{0,300}(?:const )?(?:int|unsigned|float) \w+ = "
 )
+
+_BARRIER = re.compile(r"\b__sync\w+|\bsync\w*\(|\bwait\w*\(")
+# Code with one of these may order accesses in ways that the text does not show.
+_OTHER_ORDER = re.compile(r"\basm\b|\bptx\b|\bcuda::")
+_KERNEL_HEAD = re.compile(r"\b__global__\b[^;{}]*\{")
+_LOOP = re.compile(r"\b(?:for|while|do)\b")
+# "race, line 8: threads (31,0,0) and (32,0,0) of a block write and read ..., and line 5: ..."
+_RACE = re.compile(
+    r"race, line (\d+): threads \((\d+),(\d+),(\d+)\) and \((\d+),(\d+),(\d+)\) of a block "
+    r"(both write|write and read|read and write|)"
+)
+# What to say if both accesses are in one line, by what they do.
+_CHANGED = (
+    "Line {} changes an element that another thread reads in the same line, and no barrier stands between: should it "
+    "read what was there before, or the changed one?"
+)
+_SAME_LINE = {
+    "both write": "Two threads write one element in line {}, and no barrier stands between: does each thread have an "
+    "index of its own, or do several change one element?",
+    "write and read": _CHANGED,
+    "read and write": _CHANGED,
+}
+_OTHER_LINE = re.compile(r"(?m)^ *and line (\d+)\b")
 
 # A word of C++: a name, a number, an operator.
 _WORD = re.compile(r"\w+|[-+*/%&|^<>=!]=|&&|\|\||<<|>>|\+\+|--|\S")
@@ -204,6 +227,66 @@ def _find_copies_of_itself(code: str) -> Iterator[str]:
                 f"`{name}` is filled from itself: inside the kernel this name is the shared array's, which "
                 "hides any array of that name outside. Copy from the pointer that the kernel gets."
             )
+
+
+def explain_race(finding: str, source: str) -> str:
+    """Return where no barrier stands between the two accesses of a race, and whether one warp makes both; or "".
+
+    `finding` is the grade's text of a race within a block. "" also if the text does not show what
+    orders the threads.
+    """
+    race, other = _RACE.search(finding), _OTHER_LINE.search(finding)
+    code = code_only(source)
+    if not (race and other) or len(source) > EXPLAINED or _OTHER_ORDER.search(code):
+        return ""
+    first, last = sorted((int(race[1]), int(other[1])))
+    begins = [0]  # position of each line
+    for line in code.splitlines(keepends=True):
+        begins.append(begins[-1] + len(line))
+    bodies = [
+        (body.start(), find_statement_end(code, body.end() - 1))
+        for body in _KERNEL_HEAD.finditer(code)
+    ]
+    if last >= len(begins) or not any(
+        begin < begins[first - 1] and begins[last] <= end for begin, end in bodies
+    ):
+        return ""  # not both in one kernel: a function may be called from anywhere
+    again = _find_way_back(code, begins[first - 1], begins[last - 1], begins[last])
+    has_no_way_back = again is not None and not _BARRIER.search(again)
+    if first == last:
+        what = _SAME_LINE.get(race[8], "").format(first)
+        if what and has_no_way_back:
+            what += " The loop comes back to this line without a barrier."
+    else:
+        what = ""
+        if not _BARRIER.search(code, begins[first - 1], begins[last]):
+            what = (
+                f"No barrier stands between line {first} and line {last}: which of the two comes first, "
+                "for all threads?"
+            )
+        elif has_no_way_back:
+            what = (
+                f"A barrier stands between line {first} and line {last}, and none between line {last} "
+                f"and line {first} of the next iteration of their loop."
+            )
+    x, y, z, other_x, other_y, other_z = map(int, race.groups()[1:7])
+    is_one_warp = not (y or z or other_y or other_z) and x // 32 == other_x // 32
+    if what and is_one_warp:
+        what += " Both threads are lanes of one warp: it takes at least a __syncwarp to order them."
+    return what
+
+
+def _find_way_back(code: str, first: int, last: int, end: int) -> str | None:
+    """Return the code from the end of the line at `last` round the innermost loop to the line at `first`, or None.
+
+    The positions are those of two lines and of the second one's end. None if no loop has both.
+    """
+    way = None
+    for loop in _LOOP.finditer(code):
+        begin, behind = loop.start(), find_statement_end(code, loop.start())
+        if begin < first and last < behind:
+            way = code[end:behind] + code[begin:first]
+    return way
 
 
 def list_slips(attempt: Attempt, solution: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ from labkit.exercises import judge
 from labkit.exercises.exercise import SOURCE_CHARACTERS, Attempt, exercise
 from labkit.exercises.text import (
     count_features,
+    explain_race,
     find_unset_sums,
     list_causes,
     list_slips,
@@ -269,3 +270,93 @@ def test_the_time_to_read_a_text_grows_with_its_length(part):
             exercise("07b"), Attempt(source, {}, (), wrong), [judge.GradeLine(False, wrong)]
         )
     assert time.process_time() - began < 5
+
+
+RACE = (
+    "race, line {}: threads ({}) and ({}) of a block {} element 3 of the __shared__ array part\n"
+    "    x\n  and line {}: x"
+)
+
+
+def write_kernel(*lines):
+    """Return a kernel with these lines, from line 2 on."""
+    return "\n".join(["__global__ void f(int *y) {", *lines, "}"])
+
+
+@pytest.mark.parametrize(
+    ("lines", "what", "at", "other", "says"),
+    [
+        (
+            ("part[i] = 1;", "y[i] = part[j];"),
+            "write and read",
+            3,
+            2,
+            "No barrier stands between line 2 and line 3",
+        ),
+        (("part[i] = 1;", "__syncthreads();", "y[i] = part[j];"), "write and read", 4, 2, ""),
+        (
+            ("for (;;) {", "part[i] = 1;", "__syncthreads();", "y[i] = part[j];", "}"),
+            "read and write",
+            3,
+            5,
+            "A barrier stands between line 3 and line 5, and none between line 5 and line 3 of the next iteration",
+        ),
+        (
+            (
+                "for (;;) {",
+                "part[i] = 1;",
+                "__syncthreads();",
+                "y[i] = part[j];",
+                "__syncthreads();",
+                "}",
+            ),
+            "",
+            3,
+            5,
+            "",
+        ),
+        (
+            ("part[i] += part[j];",),
+            "write and read",
+            2,
+            2,
+            "Line 2 changes an element that another thread reads",
+        ),
+        (("part[0] = i;",), "both write", 2, 2, "Two threads write one element in line 2"),
+        (("part[0] = i;",), "use", 2, 2, ""),
+        (('asm("bar.sync 0;");', "part[i] = 1;", "y[i] = part[j];"), "write and read", 4, 3, ""),
+    ],
+)
+def test_a_race_is_explained_by_the_barriers_of_the_text(lines, what, at, other, says):
+    finding = RACE.format(at, "0,0,0", "32,0,0", what, other)
+    told = explain_race(finding, write_kernel(*lines))
+    assert told.startswith(says) if says else not told
+    assert "one warp" not in told
+
+
+def test_lanes_of_a_warp_need_a_barrier_of_the_warp():
+    kernel = write_kernel("part[i] = 1;", "y[i] = part[j];")
+    assert "lanes of one warp" in explain_race(
+        RACE.format(3, "1,0,0", "2,0,0", "write and read", 2), kernel
+    )
+    assert "lanes of one warp" not in explain_race(
+        RACE.format(3, "1,0,0", "1,1,0", "write and read", 2), kernel
+    )
+
+
+def test_a_line_that_a_loop_comes_back_to_without_a_barrier():
+    told = [
+        explain_race(RACE.format(3, "0,0,0", "32,0,0", "write and read", 3), write_kernel(*lines))
+        for lines in (
+            ("for (;;) {", "part[i] += part[j];", "}"),
+            ("for (;;) {", "part[i] += part[j];", "__syncthreads();", "}"),
+        )
+    ]
+    assert ["comes back to this line" in sentence for sentence in told] == [True, False]
+
+
+def test_a_race_in_a_function_is_not_explained():
+    source = "__device__ void g(int *p) {\np[0] = 1;\n}\n" + write_kernel(
+        "g(part);", "y[i] = part[j];"
+    )
+    assert explain_race(RACE.format(6, "0,0,0", "32,0,0", "write and read", 2), source) == ""

@@ -80,12 +80,12 @@ EXERCISE = Exercise(
             "The other half of the window is four lanes away, in lane ^ 4. Here the lanes exchange with others.",
             lambda attempt: (
                 attempt.wrong.startswith("right")
-                and attempt.matches(r"__shfl_(?!xor_sync\([^;]*, *4 *\))")
+                and attempt.matches(r"__shfl_(?:up_sync|\w+\([^;]*, *(?:\w+ \^ )?(?!4\b)\d+ *\))")
             ),
         ),
         Mistake(
-            "These are maxima of 2 x 2 outputs, as in convolution 1. Here a window is 4 x 4: all eight sums of a lane "
-            "belong to it.",
+            "A window is 4 x 4 here, not 2 x 2 as in convolution 1: all eight sums of a lane belong to it. Does the "
+            "maximum take each of them before the exchange?",
             lambda attempt: attempt.wrong.startswith("right") and "shfl" in attempt.source,
         ),
         Mistake(

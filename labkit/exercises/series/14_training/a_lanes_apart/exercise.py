@@ -101,7 +101,11 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "The grid is rounded up to whole blocks: threads beyond the last product have to return.",
-            lambda attempt: attempt.wrong and "return;" not in attempt.source,
+            lambda attempt: (
+                attempt.findings
+                and "return;" not in attempt.source
+                and not attempt.matches(r"if \(i < ")
+            ),
         ),
         Mistake(
             "Lanes can be summed only if they all belong to one parameter. In the smaller network a map has 144 "

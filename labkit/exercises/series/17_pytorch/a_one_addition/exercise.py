@@ -77,10 +77,11 @@ EXERCISE = Exercise(
             lambda attempt: (
                 attempt.wrong.startswith("right")
                 and attempt.matches(r"threadIdx\.x == 0|!threadIdx\.x")
+                and "__shared__" not in attempt.source
             ),
         ),
         Mistake(
-            "db misses a part of the sums. Lane 0 has the sum of the warp only if all 32 lanes take part in every "
+            "dx is right, and db is not. Lane 0 has the sum of the warp only if all 32 lanes take part in every "
             "exchange, with the lanes 16, 8, 4, 2 and 1 apart.",
             lambda attempt: "db, " in attempt.wrong and attempt.matches("__shfl"),
         ),

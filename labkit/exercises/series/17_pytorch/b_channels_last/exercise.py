@@ -48,8 +48,17 @@ EXERCISE = Exercise(
     start_reaches=(32, 33),
     mistakes=(
         Mistake(
+            "This address is that of [B, C, area], where each channel has a plane of its own. In [B, area, C], which "
+            "index counts elements side by side?",
+            lambda attempt: (
+                attempt.wrong.startswith("right") and attempt.matches(r"\) \* area \+ \w+")
+            ),
+        ),
+        Mistake(
             "Neighbours in memory are now neighbouring channels: the channel of element i is i % C, not i / area % C.",
-            lambda attempt: attempt.wrong.startswith("right") and attempt.matches(r"/ *area"),
+            lambda attempt: (
+                attempt.wrong.startswith("right") and attempt.matches(r"/ *area *% *C\b")
+            ),
         ),
         Mistake(
             "The bias belongs to the channel. Of element i of [B, area, C], which index is the last?",

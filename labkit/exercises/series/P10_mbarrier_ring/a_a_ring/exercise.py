@@ -6,6 +6,8 @@ one stage, the load requests plain loads, the copied bytes copies that nobody ne
 of the block batches, each of which ends before the next one begins.
 """
 
+import re
+
 import numpy as np
 
 from labkit.exercises import (
@@ -21,6 +23,11 @@ from labkit.exercises import (
 from labkit.exercises.practice import MBARRIER_MISTAKES
 
 _ON, _ROWS, _COLUMNS, _TILE = "2 rows of 16,384", 2, 16_384, 4096  # bytes of a tile
+
+# A copy, and right behind it a wait for the end of its own phase.
+_WAITS_FOR_ITS_COPY = re.compile(
+    r"\bcopy\([^;]*&(\w+)\[(\w+)\]\);\s*while \(!(?:\w+::)*mbarrier_try_wait_parity\(&\1\[\2\]"
+)
 
 
 def sums(random: np.random.Generator, rows: int, columns: int):
@@ -76,8 +83,16 @@ EXERCISE = Exercise(
             lambda attempt: attempt.count("global_load_requests", _ON) > 0,
         ),
         Mistake(
-            "A stage is filled only when another one is empty: too few bytes are under way. The first four tiles need "
-            "no wait for `empty`, so that the producer can be four tiles ahead.",
+            "The producer waits at `full` for the copy that it has just begun, so there is never more than one under "
+            "way. Who has to wait until a stage is full? What is the only thing that the producer waits for?",
+            lambda attempt: attempt.matches(_WAITS_FOR_ITS_COPY),
+        ),
+        Mistake(
+            lambda attempt: (
+                f"Too few bytes are under way: {int(attempt.count('bytes_ahead', _ON)):,} while a tile is read, of the "
+                f"three stages of {_TILE:,} that may be. How many stages has the ring, how long is a tile, and for "
+                "what does the producer wait before a copy?"
+            ),
             lambda attempt: (
                 0 < attempt.count("copied_bytes", _ON) <= 4 * _ROWS * _COLUMNS
                 and attempt.count("bytes_ahead", _ON) < 3 * _TILE

@@ -41,7 +41,7 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "Right, but the lanes of a warp load down a column: threadIdx.x should count along a row of `in`.",
-            lambda attempt: attempt.count("sectors_per_load", _SHAPE) > 4,
+            lambda attempt: attempt.count("sectors_per_load", _SHAPE) >= 16,
         ),
     ),
 )

@@ -57,7 +57,9 @@ EXERCISE = Exercise(
             "store, not the barrier.",
             lambda attempt: (
                 attempt.runs_wrong
-                and attempt.matches(r"\breturn\b|\bif \([^{}]*\) *\{[^}]*__syncthreads")
+                and attempt.matches(
+                    r"\breturn\b[\s\S]*__syncthreads|\bif \([^{}]*\) *\{[^}]*__syncthreads"
+                )
             ),
         ),
         Mistake(
@@ -80,7 +82,11 @@ EXERCISE = Exercise(
                 attempt.runs_wrong
                 and "__syncthreads" in attempt.source
                 and "race" not in attempt.findings
-                and not attempt.matches(r"blockIdx\.y \* (?:32|blockDim\.[xy]) \+ threadIdx\.x")
+                and attempt.matches(r"\[threadIdx\.x\]\[threadIdx\.y\]")
+                # each use of blockIdx.y counts rows with threadIdx.y
+                and not attempt.matches(
+                    r"blockIdx\.y(?! \* (?:32|blockDim\.[xy]) \+ threadIdx\.y\b)"
+                )
             ),
         ),
         Mistake(

@@ -1,9 +1,20 @@
 """Exercise P2a: a histogram from an empty cell."""
 
-from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
+import re
+
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, counted
 from labkit.exercises.practice import NIGHT, histogram
 
 _PIXELS = "4,096 pixels"
+
+_FIRST_COUNT = re.compile(r"The first, \[\d+\]: (\d+), expected (\d+),")
+
+
+def _counts_more(attempt: Attempt) -> bool:
+    """Return whether the first wrong bin has more than its number of pixels."""
+    counts = _FIRST_COUNT.search(attempt.wrong)
+    return counts is not None and int(counts[1]) > int(counts[2])
+
 
 EXERCISE = Exercise(
     title="Add together",
@@ -37,15 +48,24 @@ EXERCISE = Exercise(
         Mistake(
             "Threads add to one bin at the same time, and all but one of their additions are lost: only atomicAdd "
             "keeps them.",
-            lambda attempt: attempt.runs_wrong and "atomicAdd" not in attempt.source,
+            lambda attempt: attempt.findings and "atomicAdd" not in attempt.source,
         ),
         Mistake(
             "Some pixels are not counted: the grid has fewer threads than there are pixels.",
-            lambda attempt: attempt.runs_wrong and "for" not in attempt.source.split(),
+            lambda attempt: attempt.runs_wrong and not attempt.matches(r"\b(?:for|while|goto)\b"),
+        ),
+        Mistake(
+            "No index depends on blockIdx, so all blocks take the same pixels. Which pixel is the first one of a "
+            "thread, among those of all blocks?",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and "blocks" in attempt.wrong
+                and "blockIdx" not in attempt.source
+            ),
         ),
         Mistake(
             "Some pixels are counted more than once: the step is the number of all threads of the grid.",
-            lambda attempt: attempt.wrong.startswith("right") and "gridDim" not in attempt.source,
+            lambda attempt: _counts_more(attempt) and "gridDim" not in attempt.source,
         ),
         Mistake(
             "Right, but the lanes of a warp load from places that lie apart: neighbouring threads should take "

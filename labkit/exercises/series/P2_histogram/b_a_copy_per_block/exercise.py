@@ -58,12 +58,19 @@ EXERCISE = Exercise(
             "A block may have fewer than 256 threads: zero and add the bins in a loop, blockDim.x apart.",
             lambda attempt: (
                 attempt.runs_wrong
-                and len(re.findall(r"\b(?:for|while) *\([^)]*\b25[56]\b", attempt.source)) < 2
+                and not {"race", "race between blocks"} & {*attempt.findings}
+                and len(
+                    re.findall(r"\b(?:for|while) *\([^)]*\b(?:25[56]|[A-Z_]{2,})\b", attempt.source)
+                )
+                < 2
             ),
         ),
         Mistake(
             "Threads of a block add to one count at the same time: atomicAdd works in shared memory, too.",
-            lambda attempt: "race" in attempt.findings and attempt.source.count("atomicAdd") < 2,
+            lambda attempt: (
+                "race" in attempt.findings
+                and attempt.matches(r"\w\[\w+\[\w+\]\](?:\+\+| \+= )|\+\+\w+\[\w+\[")
+            ),
         ),
         Mistake(
             "Threads of different blocks add to one bin: the last additions have to be atomic, too.",

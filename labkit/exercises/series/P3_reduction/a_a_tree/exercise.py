@@ -55,13 +55,15 @@ EXERCISE = Exercise(
             lambda attempt: attempt.wrong.startswith("right") and "gridDim" not in attempt.source,
         ),
         Mistake(
-            "Every thread, or every warp, adds to the total: first bring the sums of a block together, then add "
-            "once.",
+            lambda attempt: (
+                f"Eight blocks add to the total by {int(attempt.count('reduction_requests', _NUMBERS))} requests: "
+                "first bring the sums of a block together, then add once."
+            ),
             lambda attempt: attempt.count("reduction_requests", _NUMBERS) > 8,
         ),
         Mistake(
-            "Threads that work lie apart here, and so do their words: several of them meet in one bank. Let the "
-            "first threads work, and let them add what lies half of the array away.",
+            "Threads of a warp meet in one bank: the words that they use at the same time do not lie side by side. "
+            "Which word may thread t add to its own, so that neighbouring threads use neighbouring words in each step?",
             lambda attempt: attempt.count("shared_conflicts", _NUMBERS) > 0,
         ),
     ),

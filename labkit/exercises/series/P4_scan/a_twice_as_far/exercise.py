@@ -50,6 +50,14 @@ EXERCISE = Exercise(
             lambda attempt: "out of bounds" in attempt.findings,
         ),
         Mistake(
+            "A step adds an input here. What is needed is the sum that lies `apart` before, as the step before has "
+            "left it in shared memory.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"\b(\w+) (?:\*= 2|<<= 1)\)\s*\{[^}]*\bx\[[^\]]* - \1\]")
+            ),
+        ),
+        Mistake(
             "Each number is loaded many times: load it once, and exchange sums through shared memory.",
             lambda attempt: attempt.count("global_load_requests", _ROWS) > 32,
         ),

@@ -7,6 +7,15 @@ from labkit.exercises.practice import NO_LARGEST, softmax
 
 _ROWS = "8 rows of 256"
 
+
+def _begins_at_zero(source: str) -> bool:
+    """Return whether a variable that takes the larger one of itself and others begins with 0."""
+    return any(
+        re.search(rf"\b{name} = 0(?:\.0*)?f?\s*[,;]", source)
+        for name in re.findall(r"\b(\w+) = f?maxf?\([^;]*\b\1\b", source)
+    )
+
+
 EXERCISE = Exercise(
     title="A row per warp",
     subject=Kernels(
@@ -43,16 +52,13 @@ EXERCISE = Exercise(
                 attempt.runs_wrong
                 and "__shfl_down_sync" in attempt.source
                 and "__shfl_sync" not in attempt.source
+                and "__shared__" not in attempt.source
             ),
         ),
         Mistake(
             "The largest number starts at 0 here, and all numbers of a row may be below that: begin with "
             "-INFINITY.",
-            lambda attempt: (
-                attempt.runs_wrong
-                and "INFINITY" not in attempt.source
-                and attempt.matches(r"\bf?max")
-            ),
+            lambda attempt: attempt.runs_wrong and _begins_at_zero(attempt.source),
         ),
         Mistake(
             "Numerator and sum need the same exponentials: subtract the largest number of the row in both.",
@@ -85,10 +91,21 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "Each lane subtracts the largest of its own numbers: the lanes of a row have to subtract the same one, the "
+            "largest of the row.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and attempt.source.count("__shfl") == 1
+                and attempt.matches(r"\+=[^;]*__shfl")
+                and "__device__" not in attempt.source
+            ),
+        ),
+        Mistake(
             "Each lane has the sum of its own numbers only: add those of the warp by shuffles.",
             lambda attempt: (
                 attempt.runs_wrong
                 and attempt.source.count("__shfl") < 2
+                and not attempt.matches(r"\+=[^;]*__shfl")
                 and "__device__" not in attempt.source
             ),
         ),

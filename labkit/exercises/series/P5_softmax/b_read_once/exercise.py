@@ -1,9 +1,20 @@
 """Exercise P5b: softmax that reads its input once."""
 
+import re
+
 from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
 from labkit.exercises.practice import NO_LARGEST, softmax
 
 _ROWS = "8 rows of 256"
+
+_TWO_THREADS = re.compile(r"threads \(\d+,(\d+),\d+\) and \(\d+,(\d+),\d+\) of a block")
+
+
+def _are_of_two_rows(finding: str) -> bool:
+    """Return whether the two threads of a race, by the text of its finding, are of two warps: each has a row."""
+    threads = _TWO_THREADS.search(finding)
+    return threads is not None and threads[1] != threads[2]
+
 
 EXERCISE = Exercise(
     title="Read once",
@@ -37,14 +48,17 @@ EXERCISE = Exercise(
         Mistake(
             "The four warps of a block have a row each: shared memory needs a place for each number of each row.",
             lambda attempt: (
-                "race" in attempt.findings
+                ("race" in attempt.findings and _are_of_two_rows(attempt.wrong))
                 or ("out of bounds" in attempt.findings and "__shared__" in attempt.wrong)
             ),
         ),
         Mistake(
-            "y holds something else now than the loop expects: with exponentials in place of numbers, the last "
-            "loop only divides.",
-            lambda attempt: attempt.wrong.startswith("right") and attempt.source.count("expf(") > 1,
+            "The exponential of an exponential: where exponentials are kept in place of numbers, the last loop only "
+            "divides.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"\b(\w+)\[\w+\] = expf\([^}]*\bexpf\(\1\[")
+            ),
         ),
         Mistake(
             "Two loads per number are left: the loop over the sum and the loop over the quotients use the same "
@@ -58,6 +72,11 @@ EXERCISE = Exercise(
                 and "__shared__" not in attempt.source
                 and "y[i] *" in attempt.source
             ),
+        ),
+        Mistake(
+            "Lanes of a warp meet in one bank: neighbouring lanes keep their numbers in words that do not lie side by "
+            "side. Which index of the array in shared memory is the last one?",
+            lambda attempt: attempt.count("shared_conflicts", _ROWS) > 0,
         ),
     ),
 )

@@ -1,13 +1,14 @@
 """Exercise P6a: tiles that are copied to shared memory asynchronously."""
 
 from labkit.exercises import Exercise, Mistake
-from labkit.exercises.practice import RANKS, make_ranks_goals
+from labkit.exercises.practice import NOT_COPIED, RANKS, make_ranks_goals
 
 EXERCISE = Exercise(
     title="In the background",
     subject=RANKS,
     goals=make_ranks_goals(barriers=2 * 4),
     mistakes=(
+        NOT_COPIED,
         Mistake(
             "__pipeline_wait_prior(0) waits for all copies that this thread has committed, and for no others: "
             "first each thread waits, then the barrier tells all of them.",

@@ -6,13 +6,14 @@ nobody needs, are more shared load bytes and copied bytes than the tiles have.
 """
 
 from labkit.exercises import Exercise, Mistake
-from labkit.exercises.practice import RANKS, make_ranks_goals
+from labkit.exercises.practice import NOT_COPIED, RANKS, make_ranks_goals
 
 EXERCISE = Exercise(
     title="Two buffers",
     subject=RANKS,
     goals=make_ranks_goals(barriers=4 + 1, overlap=True),
     mistakes=(
+        NOT_COPIED,
         Mistake(
             "A buffer is read while a copy into it is under way: its thread has not waited for it, or the buffer "
             "is used again too early. In each turn first wait, then the barrier, then the copies of the next tile.",

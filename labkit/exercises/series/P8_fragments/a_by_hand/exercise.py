@@ -1,7 +1,12 @@
 """Exercise P8a: the fragments of one product on tensor cores."""
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake
-from labkit.exercises.practice import EXCHANGED_REGISTERS, make_product_goals, products
+from labkit.exercises.practice import (
+    EXCHANGED_REGISTERS,
+    has_own_products,
+    make_product_goals,
+    products,
+)
 
 EXERCISE = Exercise(
     title="By hand",
@@ -14,6 +19,14 @@ EXERCISE = Exercise(
     mistakes=(
         EXCHANGED_REGISTERS,
         Mistake(
+            "d[0] and d[2] do not lie side by side in c. Two neighbours of a row are d[0] and d[1], of row g, and "
+            "d[2] and d[3], of row g + 8.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"make_float2\(\w+\[0\], *\w+\[2\]\)")
+            ),
+        ),
+        Mistake(
             "Here b is stored column by column: its column g begins at word 8 g, and word t of it has rows 2t and "
             "2t + 1.",
             lambda attempt: (
@@ -23,9 +36,7 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "Each block has a product of its own: begin at element 256 blockIdx.x of a, and 128 blockIdx.x of b and c.",
-            lambda attempt: (
-                attempt.wrong.startswith("right") and attempt.source.count("blockIdx") < 3
-            ),
+            lambda attempt: attempt.wrong.startswith("right") and not has_own_products(attempt),
         ),
     ),
 )

@@ -1,7 +1,15 @@
 """Exercise P8b: a longer sum on tensor cores, with a matrix whose rows are one behind the other."""
 
+import re
+
+from hostcuda.source import loops
 from labkit.exercises import Case, Exercise, Kernels, Mistake
-from labkit.exercises.practice import EXCHANGED_REGISTERS, make_product_goals, products
+from labkit.exercises.practice import (
+    EXCHANGED_REGISTERS,
+    has_own_products,
+    make_product_goals,
+    products,
+)
 
 EXERCISE = Exercise(
     title="Row by row",
@@ -33,6 +41,14 @@ EXERCISE = Exercise(
                 and attempt.matches(r"\b(?:b|columns)\[(?:column|g) *\* *(?:16|K|8)\b")
             ),
         ),
+        Mistake(
+            "The two halves of a register are rows k and k + 1 of one column. Here the second one is the next "
+            "element in memory. In b, whose rows are stored one behind the other, that is the next column.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"\bb\[([^\[\]]+)\][^;\[\]]*\bb\[\1 \+ 1\]")
+            ),
+        ),
         EXCHANGED_REGISTERS,
         Mistake(
             "Here a row of a has K halves, K / 2 words: row g begins at word g * K / 2, not at 8 g.",
@@ -43,8 +59,17 @@ EXERCISE = Exercise(
         Mistake(
             "Each block has a product of its own: begin at element 16 K blockIdx.x of a, 8 K blockIdx.x of b, and "
             "128 blockIdx.x of c.",
+            lambda attempt: attempt.wrong.startswith("right") and not has_own_products(attempt),
+        ),
+        Mistake(
+            "c is stored in each step of 16, and only the last store counts: the stores stand inside the loop over k. "
+            "When is d complete?",
             lambda attempt: (
-                attempt.wrong.startswith("right") and attempt.source.count("blockIdx") < 3
+                attempt.count("global_store_requests", "2 products, K = 64") > 2 * 2
+                and any(
+                    re.search(r"\] = (?:make_float2\()?d\[0\]", loop)
+                    for loop in loops(attempt.source)
+                )
             ),
         ),
     ),

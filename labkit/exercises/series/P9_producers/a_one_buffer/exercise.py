@@ -28,6 +28,14 @@ EXERCISE = Exercise(
         ),
     ),
     mistakes=(
+        Mistake(
+            "A thread that returns comes to no barrier behind it, and each barrier counts on all threads. A consumer "
+            "without a number has to come to each of them, too: guard its load and its store, not its way.",
+            lambda attempt: (
+                "deadlock" in attempt.wrong
+                and attempt.matches(r"\bif \([^{};]*\)\s*(?:\{\s*)?return;[\s\S]*\bwait\(")
+            ),
+        ),
         STANDS_STILL,
         Mistake(
             "A barrier of the whole block in a branch of one warp: the other warps wait at another place. Each pair "

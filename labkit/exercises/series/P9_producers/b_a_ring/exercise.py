@@ -85,6 +85,17 @@ EXERCISE = Exercise(
                 and attempt.source.count("arrive(") == attempt.source.count("wait(") == 2
             ),
         ),
+        Mistake(
+            "The producer waits at `empty` before it has filled a stage for the first time, and the consumers wait at "
+            "`full`. Which stages are empty at the beginning, without a consumer's word?",
+            lambda attempt: (
+                re.search(r"thread \(0,0,0\) and 31 more at bar\.sync \d+", attempt.wrong)
+                and re.search(
+                    r", which expects \d+ and has 32; thread \(0,1,0\) and 95 more", attempt.wrong
+                )
+                and not attempt.matches(r"if \(\w+ >=? ")
+            ),
+        ),
         STANDS_STILL,
         Mistake(
             "A barrier of the whole block in a branch of one warp: the other warps wait at another place. Each stage "
