@@ -102,9 +102,9 @@ EXERCISE = Exercise(
         Mistake(
             "The grid is rounded up to whole blocks: threads beyond the last product have to return.",
             lambda attempt: (
-                attempt.findings
+                attempt.wrong
                 and "return;" not in attempt.source
-                and not attempt.matches(r"if \(i < ")
+                and not attempt.matches(r"\bi (?:<|>=) ")
             ),
         ),
         Mistake(
