@@ -331,6 +331,8 @@ class Mistake:
 
     sentence: str | Callable[[Attempt], str]
     when: Callable[[Attempt], object]  # it fits where this returns something true
+    # Whether it fits attempts of many kinds: then what is known of a line comes first.
+    vague: bool = False
 
     def describe(self, attempt: Attempt) -> str:
         """Return the sentence for an attempt that it fits."""

@@ -274,14 +274,21 @@ def find_mistake(exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine
     if all(line.ok or line.kind == BUDGET for line in lines) or len(attempt.source) > EXPLAINED:
         return ""
     start, solution = map(code_only, (exercise.start, exercise.solution))
-    sentences = (
-        mistake.describe(attempt) for mistake in exercise.mistakes if mistake.when(attempt)
-    )
+
+    def list_mistakes(vague: bool) -> Iterator[str]:
+        """Yield the sentences of the exercise's own mistakes that fit, vague ones or the others."""
+        return (
+            mistake.describe(attempt)
+            for mistake in exercise.mistakes
+            if mistake.vague == vague and mistake.when(attempt)
+        )
+
     return next(
         itertools.chain(
             list_causes(attempt, [*start.splitlines(), *solution.splitlines()]),
-            sentences,
+            list_mistakes(vague=False),
             list_slips(attempt, solution),
+            list_mistakes(vague=True),
         ),
         "",
     )

@@ -173,6 +173,11 @@ def _find_syntax(code: str) -> Iterator[str]:
     """Yield a sentence for each common cause why this code may not compile."""
     if re.search(r"\brestrict\b", code):
         yield "`restrict` is a word of C. CUDA C++ spells it __restrict__, with two underscores on each side."
+    if re.search(r"\b__restrict__\s*\*", code):
+        yield (
+            "__restrict__ belongs behind the *: it is a promise about the pointer, not about the numbers that it "
+            "points to."
+        )
     if match := _BODY.search(code):
         yield (
             f"The loop in line {code.count(chr(10), 0, match.start()) + 1} has no braces, so only the first "

@@ -16,6 +16,9 @@ def _make_case(*what: int) -> Case:
     return Case("{:,} elements in {} blocks of {}".format(*what), what)
 
 
+_COUNTED = "1,000 elements"
+_EVEN_SHARE = 3 * 4  # two loads and a store for each of 1,000 / (4 * 64) elements, rounded up
+
 EXERCISE = Exercise(
     title="All threads at work",
     # Grids with fewer threads than elements, as many, and more.
@@ -27,20 +30,18 @@ EXERCISE = Exercise(
             _make_case(50, 2, 64),
             _make_case(2, 3, 32),
             _make_case(1001, 5, 33),
-            Case("1,000 elements", (1000, 4, 64), counted=True),
+            Case(_COUNTED, (1000, 4, 64), counted=True),
         ),
         hidden=(range(1, 1500), range(1, 6), [64]),
     ),
     lines=4,
     goals=(
-        counted(
-            "global_load_requests", "1,000 elements", at_most=64, least={"unique_bytes": 3 * 4000}
-        ),
+        counted("global_load_requests", _COUNTED, at_most=64, least={"unique_bytes": 3 * 4000}),
         counted(
             "busiest_warp",
-            "1,000 elements",
+            _COUNTED,
             what="memory instructions of the busiest warp",
-            at_most=64,
+            at_most=_EVEN_SHARE,
         ),
     ),
     start_reaches=(2000, 3000),
@@ -49,8 +50,25 @@ EXERCISE = Exercise(
             "The sums are right, but several threads compute each of them. Every thread needs a first element of "
             "its own, and a step over the elements of all other threads.",
             lambda attempt: (
-                attempt.count("global_load_requests", "1,000 elements") > 64
-                and "return" not in attempt.source
+                # more than once each of two times 1,000 elements
+                attempt.count("global_load_bytes", _COUNTED) > 8000
+                and attempt.count("global_store_requests", _COUNTED) > 32
+            ),
+        ),
+        Mistake(
+            "Each request brings one element, as if one thread of a warp worked at a time. A request serves all 32 "
+            "lanes of a warp if each of them has an element.",
+            # each element is stored once, by a request of its own
+            lambda attempt: attempt.count("global_store_requests", _COUNTED) == 1000,
+        ),
+        Mistake(
+            "The elements are not shared among all threads: some warps add none or few, and the busiest one does their "
+            "work. The grid has 4 blocks of 64 threads here, so no thread needs more than 4 of the 1,000 elements.",
+            # with so few requests in all, an even share is enough
+            lambda attempt: (
+                attempt.count("busiest_warp", _COUNTED) > _EVEN_SHARE
+                and attempt.count("global_load_requests", _COUNTED) <= 64
+                and attempt.count("global_store_requests", _COUNTED) <= 32
             ),
         ),
         Mistake(
@@ -64,7 +82,19 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "A thread has to add more than one element: here the grid has fewer threads than there are elements.",
-            lambda attempt: attempt.runs_wrong and "for" not in attempt.source.split(),
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and "no thread has stored" in attempt.wrong
+                and not attempt.matches(r"\b(?:for|while|do|goto)\b")
+            ),
+        ),
+        Mistake(
+            "There may be more threads than elements, and this kernel compares no index with n: a thread whose number "
+            "is n or more has nothing to add.",
+            lambda attempt: (
+                "out of bounds" in attempt.findings
+                and not attempt.matches(r"[<>]=? *n\b|\bn *(?:[<>]|- *\w+ *[<>])|\bmin\b")
+            ),
         ),
     ),
 )

@@ -40,7 +40,46 @@ EXERCISE = Exercise(
             "before this one, too.",
             # Of the first 1,001 elements those of one block are stored: 4 * 64.
             lambda attempt: (
-                "[256]: nan" in attempt.wrong and "745 of its elements" in attempt.wrong
+                "[256]: nan" in attempt.wrong
+                and "745 of its elements" in attempt.wrong
+                and attempt.matches(r"\bint i = [^;]*\bthreadIdx\b")
+                and not attempt.matches(r"\bint i = [^;]*(?:\bthread\b|\bblockIdx\b)")
+            ),
+        ),
+        Mistake(
+            "Blocks overlap now. The elements of a thread lie one block apart, but so do the first elements of "
+            "neighbouring blocks: the second element of a thread is the first one of a thread in the next block.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(
+                    r"\bi = (?:thread \+ j \* blockDim\.x|j \* blockDim\.x \+ thread|thread \+ blockDim\.x \* j)\s*;"
+                )
+            ),
+        ),
+        Mistake(
+            "Threads overlap now: with a step this small, the second element of a thread is the first one of another "
+            "thread. How many threads have a first element, and so how far away is the first free one?",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(
+                    r"\bi = (?:thread \+ j|j \+ thread|thread \+ [1-4] \* j|thread \+ j \* [1-4]|[1-4] \* j \+ thread|"
+                    r"j \* [1-4] \+ thread)\s*;"
+                )
+            ),
+        ),
+        Mistake(
+            "The step between a thread's elements has to be the number of threads in the grid. n / 4 drops a "
+            "remainder, and the grid may have more threads than n / 4.",
+            lambda attempt: (
+                attempt.wrong.startswith("right") and attempt.matches(r"\bi = [^;]*\bn / 4\b")
+            ),
+        ),
+        Mistake(
+            "A rotation changes the order of the four elements. At each j, the lanes of a warp still load elements "
+            "that lie four apart.",
+            lambda attempt: (
+                attempt.count("global_load_sectors", "4,096 elements") == 4096
+                and attempt.matches(r"\bi = 4 \* thread \+ \([^;]*\bj\b[^;]*\) (?:% 4|& 3)\s*;")
             ),
         ),
     ),

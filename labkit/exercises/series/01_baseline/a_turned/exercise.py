@@ -28,5 +28,14 @@ EXERCISE = Exercise(
                 and not ("threadIdx.x" in attempt.source and "threadIdx.y" in attempt.source)
             ),
         ),
+        Mistake(
+            "This exchanges the blocks, too. `tiles` counts blocks along w, so w belongs to % tiles and h to / tiles, "
+            "as before. Only the threads within a block are mapped in the other way.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and attempt.matches(r"\bint h = [^;]*% tiles")
+                and attempt.matches(r"\bint w = [^;]*/ tiles")
+            ),
+        ),
     ),
 )

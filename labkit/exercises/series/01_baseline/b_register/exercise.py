@@ -29,12 +29,26 @@ EXERCISE = Exercise(
         Mistake(
             "The sum begins at zero for every channel, so only the last one is left: it begins once per output.",
             lambda attempt: (
-                attempt.runs_wrong and "float sum" in attempt.source.partition("for (int c")[2]
+                attempt.wrong.startswith("right")
+                and "float sum" in attempt.source.partition("for (int c")[2]
+                and attempt.matches(r"\] = sum *;")
             ),
         ),
         Mistake(
             "+= adds the sum to what y held before the launch: store the sum with =.",
-            lambda attempt: attempt.runs_wrong and attempt.matches(r"\+= *sum *;"),
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"\by\[[^;]*\+= *sum *;")
+                and not attempt.matches(r"\by\[[^;]*\] = 0")
+            ),
+        ),
+        Mistake(
+            "The sum begins with what y held before the launch, which may be anything: it begins at 0.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"\bfloat \w+ = y\[")
+                and not attempt.matches(r"\by\[[^;]*\] = 0")
+            ),
         ),
         Mistake(
             "The promise works: the compiler now keeps the sum in a register by itself, and stores it at first and "
@@ -47,18 +61,31 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "This is no register: a reference or a pointer to an element of y is another name of the same place in "
+            "memory, so each += still stores there. A local float has a place of its own.",
+            lambda attempt: (
+                _count_stores(attempt) >= 39_200
+                and attempt.matches(r"\bfloat *[&*] *\w+ *= *(?:&? *\(?y\b)")
+            ),
+        ),
+        Mistake(
             "The store still stands inside of a loop: below all three loops it is done once per output.",
             lambda attempt: 1600 < _count_stores(attempt) < 40_000,
         ),
         Mistake(
             "One store per channel is left, as layer 2 shows: below all three loops it is done once per output.",
             lambda attempt: (
-                _count_stores(attempt) == 800 and _count_stores(attempt, "layer 2") > 816
+                # three more stores per output with three more channels
+                _count_stores(attempt, "layer 2") / 816 - _count_stores(attempt) / 800 == 3
             ),
         ),
         Mistake(
             "Two stores per output are left: the zero before the loops is not needed any more.",
-            lambda attempt: _count_stores(attempt) == 1600,
+            lambda attempt: (
+                _count_stores(attempt) == 1600
+                and _count_stores(attempt, "layer 2") == 1632
+                and attempt.matches(r"\by\[[^;]*\] = 0")
+            ),
         ),
     ),
 )

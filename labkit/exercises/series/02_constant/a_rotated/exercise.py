@@ -39,11 +39,23 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake(
             "x and the mask have to use the same q: a product needs the input that belongs to its weight.",
-            lambda attempt: attempt.runs_wrong and "int q = 0" in attempt.source,
+            lambda attempt: (
+                attempt.runs_wrong
+                and (
+                    ("int q = 0" in attempt.source and "threadIdx.x) % K" in attempt.source)
+                    or attempt.matches(r"\bw \+ i\]|\* K \+ i\]")
+                )
+            ),
         ),
         Mistake(
             "q has to take each value from 0 to K - 1 exactly once, in any lane: (i + threadIdx.x) % K does.",
-            lambda attempt: attempt.runs_wrong and "int i" in attempt.source,
+            lambda attempt: (
+                attempt.runs_wrong
+                and "int i" in attempt.source
+                and not attempt.matches(
+                    r"\bint q = \((?:i \+ threadIdx\.x|threadIdx\.x \+ i)\) % K;"
+                )
+            ),
         ),
         Mistake(
             "Neighbouring lanes have the same threadIdx.y, so they still ask for the same element: lanes are counted "

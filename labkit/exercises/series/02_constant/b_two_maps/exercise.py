@@ -1,5 +1,7 @@
 """Exercise 02b: two maps per thread."""
 
+import re
+
 from labkit.exercises import LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
 
 
@@ -9,6 +11,9 @@ def _count(attempt: Attempt, name: str) -> float:
 
 
 _BYTES = 19_600 * 32 * 4  # a load of four words per lane is one request, too
+
+# Memory instructions of a warp without those for the mask: 49 loads and a store per map.
+_OF_ONE_MAP, _OF_TWO_MAPS = 50, 100
 
 EXERCISE = Exercise(
     title="Two maps per thread",
@@ -41,6 +46,14 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "The last of an odd number of maps has no partner, and has to be computed all the same. Which "
+            "block does it?",
+            lambda attempt: (
+                re.search(r"in the last of \d*[13579] maps", attempt.wrong)
+                and "were not written" in attempt.wrong
+            ),
+        ),
+        Mistake(
             "The sums still live in y: add the products to local variables, and store them below the loops.",
             lambda attempt: _count(attempt, "global_store_requests") > 2000,
         ),
@@ -48,13 +61,26 @@ EXERCISE = Exercise(
             "Each map but the first is computed twice, by its own block and by that of the map before: blocks with "
             "an odd m have nothing to do.",
             lambda attempt: (
-                800 < _count(attempt, "global_store_requests") <= 2000
-                and _count(attempt, "global_load_requests") > 19_600
+                # of four maps, three twice; or the last one twice as well
+                _count(attempt, "global_store_requests") in (1400, 1600)
+                and not attempt.matches(r"% *2|& *1\b|\by\[h \* Wo \+ w\] = 0|2 \*|\* 2")
             ),
         ),
         Mistake(
             "The stores are gone, and each input is still loaded for every map: let a thread compute two maps.",
-            lambda attempt: _count(attempt, "global_load_requests") == 39_200,
+            lambda attempt: (
+                _count(attempt, "global_load_requests") == 39_200
+                and _count(attempt, "busiest_warp") == _OF_ONE_MAP
+            ),
+        ),
+        Mistake(
+            "A thread computes two maps now, and still loads an input for each product. The two products with the same "
+            "input belong side by side in one loop: then one load into a local variable serves both.",
+            lambda attempt: (
+                _count(attempt, "global_load_requests") == 39_200
+                and _count(attempt, "global_store_requests") == 800
+                and _count(attempt, "busiest_warp") == _OF_TWO_MAPS
+            ),
         ),
     ),
 )

@@ -24,11 +24,32 @@ EXERCISE = Exercise(
         Mistake(
             "For nvcc this is enough: no store changes constant memory, so y can overlap nothing else that is "
             "read. The compiler that counts here does not know that of the mask. Let y promise it, too.",
-            lambda attempt: _count_stores(attempt) > 2 and attempt.matches(r"__restrict__ x\b"),
+            lambda attempt: (
+                _count_stores(attempt) > 2
+                and attempt.matches(r"__restrict__ x\b")
+                and not attempt.matches(r"__restrict__ y\b")
+            ),
         ),
         Mistake(
             "k is not read in this kernel. As long as neither x nor y promises it, y may overlap the inputs.",
-            lambda attempt: _count_stores(attempt) > 2 and "__restrict__" in attempt.source,
+            lambda attempt: (
+                _count_stores(attempt) > 2
+                and attempt.matches(r"__restrict__ k\b")
+                and not attempt.matches(r"__restrict__ [xy]\b")
+            ),
+        ),
+        Mistake(
+            "volatile says the opposite: each access in the text has to happen in memory.",
+            lambda attempt: _count_stores(attempt) > 2 and attempt.matches(r"\bvolatile\b"),
+        ),
+        Mistake(
+            "__ldg says how x is loaded, and not that y lies elsewhere. The sum stays in memory as long as a "
+            "store to y may change an input.",
+            lambda attempt: (
+                _count_stores(attempt) > 2
+                and "__ldg" in attempt.source
+                and "__restrict" not in attempt.source
+            ),
         ),
     ),
 )

@@ -1,11 +1,17 @@
 """Exercise 03b: two outputs per thread."""
 
+import re
+
 from labkit.exercises import HIDDEN, LAYER_1, Exercise, InPlaceOf, Mistake, counted
 from labkit.spec.layers import Layer
 
 _REQUESTS = 800  # of a store of all outputs of layer 1: 4 * 80 * 80 / 32
 _BYTES = 19_600 * 32 * 4  # a read of four words per lane is one request, too
+_OF_TWO_OUTPUTS = 2 * (49 + 1)  # memory instructions of a warp, without those for the mask
 _ODD = (Layer("13 rows of outputs", C=2, H=19, W=12, M=3, K=7), 2)
+
+# In the message about wrong outputs: the rows of a map, and the first and last wrong one.
+_ROWS = re.compile(r"-> \d+x(\d+)x\d+,(?s:.*?) h (\d+)(?: to (\d+))?,")
 
 EXERCISE = Exercise(
     title="Two outputs per thread",
@@ -29,21 +35,36 @@ EXERCISE = Exercise(
             "Mind the middle row of an odd map: (Ho + 1) / 2 rows are the upper half, and the last of them has no "
             "partner below it.",
             lambda attempt: (
-                attempt.runs_wrong
-                and not attempt.matches(
-                    r"\( *(?:Ho \+ 1|1 \+ Ho) *\) *(?:/|>>)|Ho *[%&]|Ho *- *Ho *(?:/|>>)"
-                )
+                # Of an odd number of rows the last one is wrong, or the one in the middle.
+                (rows := _ROWS.search(attempt.wrong))
+                and int(rows[1]) % 2
+                and int(rows[2]) in (int(rows[1]) - 1, int(rows[1]) // 2)
+                and rows[3] is None
             ),
         ),
         Mistake(
             "The row half a map below may lie beyond the map: what may a thread without it read and store?",
             lambda attempt: (
-                "out of bounds" in attempt.findings and attempt.matches(r"\bw (?:>=|<) Wo")
+                "out of bounds" in attempt.findings
+                and attempt.matches(r"\bw (?:>=|<) Wo")
+                and not attempt.matches(r"\+ \w+ < Ho\b|Ho *- *\w+\b")
             ),
         ),
         Mistake(
             "Threads of the lower half still compute outputs, which others compute, too: they have to return.",
-            lambda attempt: attempt.count("global_store_requests", "layer 1") > _REQUESTS,
+            lambda attempt: (
+                attempt.count("global_load_requests", "layer 1") > 39_200
+                and attempt.count("global_store_requests", "layer 1") > _REQUESTS
+            ),
+        ),
+        Mistake(
+            "A thread computes two outputs now, and still reads an element of the mask for each product. Both outputs "
+            "need the same element: one read into a local variable serves both.",
+            lambda attempt: (
+                attempt.count("constant_requests", "layer 1") == 39_200
+                and attempt.count("global_store_requests", "layer 1") == _REQUESTS
+                and attempt.count("busiest_warp", "layer 1") == _OF_TWO_OUTPUTS
+            ),
         ),
     ),
 )

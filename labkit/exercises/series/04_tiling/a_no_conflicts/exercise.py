@@ -5,7 +5,7 @@ import re
 from labkit.exercises import LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
 
 _WAVEFRONTS = "wavefronts_per_shared_load"
-_LENGTH = re.compile(r"\btile\[SIDE\]\[(?:(SIDE|TILE) \+ )?(\d+)\]")
+_LENGTH = re.compile(r"\btile\[[^\]]*\]\[(?:(SIDE|TILE) \+ )?(\d+)\]")
 
 
 def _overlaps(attempt: Attempt) -> bool:
@@ -50,6 +50,13 @@ EXERCISE = Exercise(
         Mistake(
             "This is a row more, and the rows are as long as before: the second index is the length of a row.",
             lambda attempt: attempt.matches(r"\[SIDE \+ \d+\]\[SIDE\]"),
+        ),
+        Mistake(
+            "A row of the tile holds TILE + K - 1 inputs, its halo included. In a shorter row the last ones are "
+            "stored over the beginning of the next row.",
+            lambda attempt: (
+                attempt.runs_wrong and attempt.matches(r"\btile\[SIDE\]\[(?:TILE|16)\]")
+            ),
         ),
     ),
 )

@@ -28,7 +28,7 @@ EXERCISE = Exercise(
         Mistake(
             "Threads without an output load inputs for the others, and all threads of a block have to reach both "
             "barriers: put the condition before the loops of the sum, and nowhere else.",
-            lambda attempt: attempt.wrong and attempt.matches(_SKIPS),
+            lambda attempt: attempt.findings and attempt.matches(_SKIPS),
         ),
         Mistake(
             "h < Ho || w < Wo is also true for threads beyond the map in one direction. An output needs both, with &&.",
@@ -50,6 +50,39 @@ EXERCISE = Exercise(
             "product, and neighbouring weights are no longer loaded together. Ask once, before the loops.",
             lambda attempt: (
                 attempt.count("shared_load_wavefronts", "layer 2") > 282_240  # if all threads sum
+                and attempt.counts["layer 2"][_WAVEFRONTS] <= 1.05
+                and attempt.matches(r"\bfor \(int [pqn] [^{;]*;[^;]*;[^;)]*\)\s*\{?\s*if \(")
+            ),
+        ),
+        Mistake(
+            "The condition holds for each thread of a block or for none: the maps of a thread begin at m, which "
+            "is the same for all threads of its block. Which threads have no output follows from h and w.",
+            lambda attempt: (
+                attempt.count("shared_load_wavefronts", "layer 2") > 205_000
+                and attempt.matches(r"\bif \(m < M\)")
+            ),
+        ),
+        Mistake(
+            "A tile may extend beyond the map to the right and below. This condition asks for one of the two only.",
+            lambda attempt: (
+                attempt.count("shared_load_wavefronts", "layer 2") > 205_000
+                and attempt.matches(r"\bif \((?:h < Ho|w < Wo)\)")
+            ),
+        ),
+        Mistake(
+            "Threads without an output sum nothing now. What is left are the conflicts of 04a: two rows of a warp "
+            "share banks, because of the length of a row of `tile`.",
+            lambda attempt: (
+                attempt.count(_WAVEFRONTS, "layer 2") > 1.05
+                and attempt.matches(r"\bif \(h < Ho && w < Wo\)\s*\{?\s*(?:#pragma unroll\s*)?for")
+                and "tile[SIDE][SIDE]" in attempt.source
+            ),
+        ),
+        Mistake(
+            "The conflicts are gone. What is left are sums of threads without an output: those beyond the last column "
+            "or the last row of the map.",
+            lambda attempt: (
+                attempt.count("shared_load_wavefronts", "layer 2") == 282_240  # all threads sum
                 and attempt.counts["layer 2"][_WAVEFRONTS] <= 1.05
             ),
         ),

@@ -4,6 +4,7 @@ import re
 
 from labkit.exercises import LAYER_1, Exercise, InPlaceOf, Mistake, counted
 
+_MOST_STORES = 20_000  # of 49 * 80 * 80 elements: 9,800 requests and those of warps that end a row
 _IM2COL, _LOADS = "layer 1, im2col", "global_load_requests"
 # How an attempt may compare h or w with 0, and with the size of the map.
 _LIMITS = (r"\b0 <=|>= 0\b|< 0\b|>= [pq]\b|\b[pq] <=|\bunsigned\b", r"[<>]=? [HW]o\b|\b[HW]o [<>]")
@@ -50,7 +51,11 @@ EXERCISE = Exercise(
         Mistake(
             "The grid has a thread for each output, but there are more inputs: no thread takes those at the end. "
             "Let each thread take several inputs, one whole grid apart.",
-            lambda attempt: "uninitialized" in attempt.findings and "gridDim" not in attempt.source,
+            lambda attempt: (
+                "uninitialized" in attempt.findings
+                and " at u[" in attempt.wrong
+                and not attempt.matches(r"\bgridDim\b|\bpixels - 1\) /|\bi \+=|\bwhile\b")
+            ),
         ),
         Mistake(
             "A column of u belongs to a window, not to an input: input (row, column) goes to column h * Wo + w, for "
@@ -69,28 +74,31 @@ EXERCISE = Exercise(
         Mistake(
             "gemm reads elements of u that no thread has written. Does each of the H * W inputs come to a thread, "
             "and are its row and column those in an image of width W?",
-            lambda attempt: "uninitialized" in attempt.findings,
+            lambda attempt: "uninitialized" in attempt.findings and " at u[" in attempt.wrong,
+            vague=True,
         ),
         Mistake(
             "Two threads write the same element of u. (h, w) has limits on all four sides, and no two threads take "
             "the same input.",
-            lambda attempt: "race" in attempt.findings,
+            lambda attempt: (
+                {"race", "race between blocks"} & {*attempt.findings} and "u[" in attempt.wrong
+            ),
         ),
         Mistake(
             "Take one input and go through its windows by hand: which (h, w) contain the input (0, 0), and which "
             "contain (K, K)? Where in u are they?",
             lambda attempt: attempt.wrong.startswith("right"),
+            vague=True,
         ),
         Mistake(
             "Several threads take the same inputs: the next input of a thread lies one whole grid apart.",
-            lambda attempt: (
-                attempt.count(_LOADS, _IM2COL) > 300 and "gridDim" not in attempt.source
-            ),
+            lambda attempt: attempt.count("global_store_requests", _IM2COL) > _MOST_STORES,
         ),
         Mistake(
             "An input is still loaded for every window that contains it. Read it into a variable, before the loops "
             "over p and q.",
-            lambda attempt: attempt.count(_LOADS, _IM2COL) > 300,
+            # nearly as often as in the starting code
+            lambda attempt: attempt.count(_LOADS, _IM2COL) > 5000,
         ),
     ),
 )

@@ -30,12 +30,25 @@ EXERCISE = Exercise(
         Mistake(
             "Threads without a map load parts of the tiles for the others, and all threads of a block have to "
             "reach both barriers: put the condition before the loop over i, and nowhere else.",
-            lambda attempt: attempt.findings,
+            lambda attempt: (
+                "divergent barrier" in attempt.findings
+                or (
+                    attempt.findings
+                    and attempt.matches(
+                        r"\bm >= M\)[^;]*(?:return|continue)|\bif \(m < M\)\s*[ku]_tile\["
+                    )
+                )
+            ),
         ),
         Mistake(
             "Some products of maps that exist are missing. The last line of the kernel says which threads have an "
             "output.",
-            lambda attempt: attempt.wrong.startswith("right"),
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(
+                    r"\bif \((?!m < M\))[^;{}]*\)\s*\{?\s*(?:#pragma unroll\s*)?for \(int i"
+                )
+            ),
         ),
         Mistake(
             "Layer 1 has 400 tiles of 16 pixels, so all its pixels exist. What does not exist are the maps.",
@@ -52,7 +65,20 @@ EXERCISE = Exercise(
         Mistake(
             "A warp too many multiplies. The maps are 0 to M - 1, and a warp has the two rows 2 i and 2 i + 1 of a "
             "tile.",
-            lambda attempt: 32 < _count_loads(attempt) < 128,
+            # a warp has 128; a condition on one of two factors alone gives other numbers, too
+            lambda attempt: (
+                32 < _count_loads(attempt) < 128
+                and _count_loads(attempt) % 16 == 0
+                and "?" not in attempt.source.rpartition("__syncthreads")[0].rpartition("__sync")[2]
+            ),
+        ),
+        Mistake(
+            "The condition chooses between a product and zero, but one of the two factors is still loaded by all "
+            "threads. Put the whole loop over i behind the condition.",
+            lambda attempt: (
+                32 < _count_loads(attempt) < 128
+                and "?" in attempt.source.rpartition("__syncthreads")[0].rpartition("__sync")[2]
+            ),
         ),
     ),
 )

@@ -2,7 +2,7 @@
 
 import re
 
-from labkit.exercises import LAYERS, SOURCE, Exercise, Goal, InPlaceOf, Mistake
+from labkit.exercises import LAYERS, SOURCE, Attempt, Exercise, Goal, InPlaceOf, Mistake
 from labkit.exercises.text import count_features
 from labkit.spec.layers import Layer
 
@@ -14,6 +14,32 @@ _ANY_K = (
     (Layer("K = 2", C=9, H=8, W=11, M=5, K=2), 2),
     (Layer("K = 3", C=7, H=12, W=9, M=18, K=3), 2),
 )
+
+
+def _still_divides(attempt: Attempt) -> bool:
+    """Return whether the loop computes a digit from the row by a division, as the starting code does."""
+    return attempt.matches(r"\brow\b[^;]*[/%]")
+
+
+def _grows(digit: str, attempt: Attempt) -> bool:
+    """Return whether the loop adds something to this digit, or sets it."""
+    loop = attempt.source.partition("for (int step")[2]
+    return bool(re.search(rf"\b{digit} *(?:\+?=(?!=)|\+\+)|(?:\+\+|& *){digit}\b", loop))
+
+
+def _goes_back(digit: str, attempt: Attempt) -> bool:
+    """Return whether the loop subtracts something from this digit, or sets it."""
+    loop = attempt.source.partition("for (int step")[2]
+    return bool(re.search(rf"\b{digit} *(?:[-%]?=(?!=))|& *{digit}\b", loop))
+
+
+def _changes(digit: str, attempt: Attempt, before: str = "", behind: str = "") -> bool:
+    """Return whether the loop may change this digit, before or behind a text in it."""
+    loop = attempt.source.partition("for (int step")[2]
+    loop = loop.partition(before)[0] if before else loop
+    loop = loop.rpartition(behind)[2] if behind else loop
+    return bool(re.search(rf"\b{digit} *(?:[-+]?=(?!=)|\+\+|--)|(?:\+\+|--|&) *{digit}\b", loop))
+
 
 EXERCISE = Exercise(
     title="Carry",
@@ -35,7 +61,8 @@ EXERCISE = Exercise(
             "before the loop.",
             # Only m takes threadIdx.y before the loop.
             lambda attempt: (
-                attempt.wrong
+                attempt.runs_wrong
+                and not _still_divides(attempt)
                 and attempt.source.partition("for (int step")[0].count("threadIdx.y") < 2
             ),
         ),
@@ -49,9 +76,56 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "In the loop c never grows. When p has reached K, it carries one to c, as q does to p.",
+            lambda attempt: (
+                attempt.runs_wrong and not _still_divides(attempt) and not _grows("c", attempt)
+            ),
+        ),
+        Mistake(
+            "In the loop p never grows. When q has reached K, it carries one to p.",
+            lambda attempt: (
+                attempt.runs_wrong and not _still_divides(attempt) and not _grows("p", attempt)
+            ),
+        ),
+        Mistake(
+            "In the loop a digit only grows: when q or p has reached K and carries, it has to go back by K.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and not _still_divides(attempt)
+                and not all(_goes_back(digit, attempt) for digit in ("p", "q"))
+            ),
+        ),
+        Mistake(
+            "q goes back before p looks at it, or p before c: then the digit has never reached K, and nothing is "
+            "carried. Carry first, and let the digit go back afterwards.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and not _still_divides(attempt)
+                and attempt.matches(
+                    r"\bq -= q >= K[^;]*;[^}]*\bp \+=[^;]*\(q >= K\)|\bp -= p >= K[^;]*;[^}]*\bc \+=[^;]*\(p >= K\)"
+                )
+            ),
+        ),
+        Mistake(
+            "The digits go on before they are used for the first time: so the first step loads the rows of the second.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and not _still_divides(attempt)
+                and _changes("q", attempt, before="x[")
+                and not _changes("q", attempt, behind="x[")
+            ),
+        ),
+        Mistake(
             "The digits are not those of the row. Write down (c, p, q) of the rows 0, 16, 32, 48 and 64 for the K "
             "of this shape, and follow your additions and carries from each to the next.",
-            lambda attempt: attempt.wrong.startswith("right"),
+            lambda attempt: (
+                not _still_divides(attempt)
+                and (
+                    attempt.wrong.startswith("right")
+                    or ("out of bounds" in attempt.findings and " at x[" in attempt.wrong)
+                )
+            ),
+            vague=True,
         ),
         Mistake(
             "TILE / K and TILE % K are constants: the compiler computes them, and no thread divides. But this goal "
@@ -63,9 +137,25 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "The digits are carried, but the loop still divides: quotients and remainders by a constant count, "
-            "too. A digit that has reached K needs a comparison and a subtraction.",
-            lambda attempt: attempt.counts and not attempt.matches(r"\brow\b[^;]*[/%]"),
+            "A function or a lambda that the loop calls runs once per step, as if its text stood in the loop: its "
+            "divisions count.",
+            lambda attempt: (
+                attempt.counts
+                and attempt.counts[SOURCE]["divisions_in_loops"] > 0
+                and not re.search(r"[/%]", attempt.source.partition("for (int step")[2])
+            ),
+            Mistake(
+                "The digits are carried, but the loop still divides: quotients and remainders by a constant count, "
+                "too. A digit that has reached K needs a comparison and a subtraction.",
+                lambda attempt: attempt.counts and not attempt.matches(r"\brow\b[^;]*[/%]"),
+            ),
+            Mistake(
+                "This divides less often, and the goal is a loop without any division or remainder. The digits of a step "
+                "follow from those of the step before, by additions and comparisons with K.",
+                lambda attempt: (
+                    attempt.counts and 0 < attempt.counts[SOURCE]["divisions_in_loops"] < 4
+                ),
+            ),
         ),
     ),
 )

@@ -33,12 +33,15 @@ EXERCISE = Exercise(
         Mistake(
             "A thread that returns loads nothing for the others and misses the barriers: only a whole block may "
             "return, and blockIdx.x says which.",
-            lambda attempt: attempt.wrong and attempt.matches(r"\bif \(n\b[^)]*\) return;"),
+            lambda attempt: (
+                attempt.runs_wrong
+                and attempt.matches(r"\bif \(n\b(?![^;]*threadIdx)[^)]*\) return;")
+            ),
         ),
         Mistake(
             "The second pixel has its own row and column: h and w follow from n + TILE, as they do from n.",
             lambda attempt: (
-                attempt.wrong
+                attempt.runs_wrong
                 and "n / Wo" in attempt.source
                 and len(re.findall(r"/ Wo\b", attempt.source)) == 1
             ),
@@ -54,12 +57,23 @@ EXERCISE = Exercise(
         Mistake(
             "Neighbouring blocks compute the same pixels: a block has 2 * TILE of them, so the next one begins as "
             "far away.",
-            lambda attempt: _count_loads(attempt) > 2.5 and "blockIdx.x * TILE" in attempt.source,
+            lambda attempt: (
+                _count_loads(attempt) > 2.5
+                and attempt.matches(r"(?<!2 \* )blockIdx\.x \* TILE(?! \* 2)")
+            ),
         ),
         Mistake(
             "Every second block has no pixel, but it still multiplies zeros: let the whole block return at its "
             "beginning.",
-            lambda attempt: _count_loads(attempt) > 2.5,
+            lambda attempt: _count_loads(attempt) > 2.5 and not attempt.matches(r"\breturn\b"),
+        ),
+        Mistake(
+            "A thread computes two pixels now, and still loads both factors for each product. Both pixels are "
+            "multiplied with the same element of k_tile: load it once into a variable, and use it twice.",
+            # 2: both factors of each product; a little more with the last block, which has fewer pixels
+            lambda attempt: (
+                2 <= _count_loads(attempt) < 2.1 and attempt.matches(r"\b2 \* TILE|TILE \* 2\b")
+            ),
         ),
     ),
 )

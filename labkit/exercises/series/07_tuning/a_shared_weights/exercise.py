@@ -74,18 +74,19 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "The last block may have fewer than MAPS maps: store a zero for a weight of a map that does not exist.",
-            lambda attempt: (
-                "out of bounds" in attempt.findings and "__shared__ array" not in attempt.wrong
-            ),
+            lambda attempt: "out of bounds" in attempt.findings and " at k[" in attempt.wrong,
         ),
         Mistake(
             "The array has a place for each of the K * K weights of a channel in each of MAPS maps.",
-            lambda attempt: "__shared__ array" in attempt.wrong,
+            lambda attempt: (
+                "out of bounds" in attempt.findings and "__shared__ array" in attempt.wrong
+            ),
         ),
         Mistake(
             "Follow one weight: element (p, q) of map m0 + m and channel c is k[((m0 + m) * C + c) * K * K + p * K + "
             "q]. Where in the array is it stored, and where is it read?",
             lambda attempt: attempt.runs_wrong,
+            vague=True,
         ),
         Mistake(
             "The products still read constant memory. Does the array in shared memory have the name that they "
@@ -97,12 +98,24 @@ EXERCISE = Exercise(
         Mistake(
             "The block copies its weights more than once. Does each thread copy other weights? The number of a thread "
             "in its block is threadIdx.y * blockDim.x + threadIdx.x, and of threads blockDim.x * blockDim.y.",
-            lambda attempt: _MOST < attempt.count(_LOADS, _LAYER) < 2 * _MOST,
+            # The products read shared memory: what is left is the copy.
+            lambda attempt: (
+                attempt.count(_LOADS, _LAYER) > _MOST
+                and attempt.count("shared_load_instructions", _LAYER) >= _LEAST
+            ),
         ),
         Mistake(
             "The weights come from global memory for every product. Let the block copy those of a channel to "
             "shared memory first: then a load serves all its threads.",
             lambda attempt: attempt.count(_LOADS, _LAYER) > _MOST,
+        ),
+        Mistake(
+            "With one float more per row, only every fourth row begins at a multiple of 16 bytes, so four weights "
+            "cannot be loaded together. All lanes read the same weight here: there is no conflict to avoid.",
+            lambda attempt: (
+                attempt.count("shared_load_groups", _LAYER) > _MOST_GROUPS
+                and attempt.matches(r"\]\[(?:MAPS \+ 1|1 \+ MAPS)\]")
+            ),
         ),
         Mistake(
             "The weights that a thread needs one after the other are not side by side. For each p and q it needs those "

@@ -19,6 +19,8 @@ _BARRIERS = counted(
 _UNLIKE = re.compile(
     r"\bif \([^;{]*\b(?:first|h|n|w|mine|threadIdx)\b[^;{]*\)\s*\{?\s*__syncthreads"
 )
+# The second barrier, without a condition, between the stores of the masks and the sums.
+_AFTER_STORES = re.compile(r"\bmask\[t\]\[m\] =[^;]*;\s*\}\s*__syncthreads\(\);\s*for \(int c\b")
 
 EXERCISE = Exercise(
     title="Nothing to wait for",
@@ -34,12 +36,15 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "The second barrier stays as it is: no thread may sum before all masks are stored.",
-            lambda attempt: "uninitialized" in attempt.findings,
+            lambda attempt: (
+                {"uninitialized", "race"} & {*attempt.findings}
+                and not attempt.matches(_AFTER_STORES)
+            ),
         ),
         Mistake(
             "From the second pass on, slow threads may still read the masks that fast ones replace: there the "
             "barrier is needed.",
-            lambda attempt: "race" in attempt.findings,
+            lambda attempt: "race" in attempt.findings and attempt.matches(_AFTER_STORES),
         ),
         Mistake(
             "The barrier has moved, but it still runs in every pass: leave it out where there is nothing to wait "

@@ -43,6 +43,15 @@ EXERCISE = Exercise(
             lambda attempt: attempt.count(_STORES, "layer 1") > 800,
         ),
         Mistake(
+            "The two pixels are together in a half2, and then its halves are stored one by one, as before. One store "
+            "of 4 bytes needs a pointer to half2.",
+            lambda attempt: (
+                attempt.count(_STORES, "layer 1") == 800
+                and attempt.matches(r"= *__(?:floats2|float22)half2_rn\b")
+                and not attempt.matches(r"half2 *\*")
+            ),
+        ),
+        Mistake(
             "Maps with an odd number of pixels have to be stored, too: pixel by pixel, as before.",
             lambda attempt: "maps of 35 pixels" in attempt.wrong and "written" in attempt.wrong,
         ),

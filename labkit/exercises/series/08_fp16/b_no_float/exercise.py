@@ -4,6 +4,8 @@ A cheat would sum integers, in a unit that all products have: the masks of maps 
 of the smallest are lost. Halves whose last bits are lost in one long sum have a larger error, too.
 """
 
+import re
+
 from labkit.exercises import HIDDEN, LAYERS, SOURCE, Exercise, Goal, InPlaceOf, Mistake, counted
 from labkit.spec.layers import Layer
 
@@ -40,13 +42,28 @@ EXERCISE = Exercise(
     start_reaches=(None, 0),
     mistakes=(
         Mistake(
-            "The text still makes floats. A conversion such as __low2float gives one, and so does a constant such "
-            "as 0.5f. __hfma2 and __hadd2 take halves and give halves: keep both levels in half2.",
+            "The text still makes floats, or doubles, which count, too. A conversion such as __low2float gives "
+            "one, and so does a constant such as 0.5f. __hfma2 and __hadd2 take halves and give halves: keep both "
+            "levels in half2.",
             lambda attempt: attempt.counts and attempt.counts[SOURCE]["floats"] > 0,
         ),
         Mistake(
+            "The part begins with the sum of the steps before, so all products are still added to one long sum, and "
+            "lose their last bits there. A sum of few products is small: what should a part begin with?",
+            lambda attempt: (
+                not attempt.wrong
+                and attempt.counts
+                and attempt.matches(r"\bpart = sum;")
+                and attempt.matches(r"\bsum = part;")
+            ),
+        ),
+        Mistake(
             "The part has no value when the first product is added to it: it has to begin at zero in each step.",
-            lambda attempt: attempt.wrong and "half2 part;" in attempt.source,
+            lambda attempt: (
+                attempt.wrong
+                and "half2 part;" in attempt.source
+                and not attempt.matches(r"\bpart = (?!__hfma2)")
+            ),
         ),
         Mistake(
             "Each step adds its part, and the part still has the products of the steps before: it has to begin at "
@@ -55,6 +72,9 @@ EXERCISE = Exercise(
                 attempt.wrong
                 and "__hadd2" in attempt.source
                 and attempt.source.find(" part") < attempt.source.find("for (int step")
+                and not re.search(
+                    r"\bpart = (?!__hfma2)", attempt.source.partition("for (int step")[2]
+                )
             ),
         ),
         Mistake(

@@ -16,11 +16,24 @@ EXERCISE = Exercise(
         Mistake(
             "The block computes all maps now, but those with the other maps work as before: let every second one "
             "return at once.",
-            lambda attempt: attempt.count(_LOADS, _MAPS) > 20_000 and "[2 * WM]" in attempt.source,
+            lambda attempt: (
+                attempt.count(_LOADS, _MAPS) > 20_000
+                and "[2 * WM]" in attempt.source
+                and not attempt.matches(r"\breturn\b")
+            ),
         ),
         Mistake(
             "k_tile has rows for WM maps, and now it gets twice as many.",
             lambda attempt: "out of bounds" in attempt.findings and "k_tile[WM]" in attempt.source,
+        ),
+        Mistake(
+            "The second sums are stored over the first ones in y_tile, while other lanes still read those. What says "
+            "that all lanes of the warp have read them?",
+            lambda attempt: (
+                "race" in attempt.findings
+                and "array y_tile" in attempt.wrong
+                and attempt.source.partition("store_matrix_sync")[2].count("__syncwarp") < 2
+            ),
         ),
         Mistake(
             "Each of the two sums has to begin at zero.",
@@ -33,7 +46,7 @@ EXERCISE = Exercise(
         Mistake(
             "Both products have the same maps: the second tile of the mask begins at row WM of k_tile.",
             lambda attempt: (
-                attempt.wrong
+                attempt.wrong.startswith("right")
                 and "sum[" in attempt.source
                 and "k_tile[WM" not in attempt.source
                 and "* WM][step]" not in attempt.source

@@ -10,8 +10,9 @@ _STORES = "wavefronts_per_shared_store"
 
 
 def _has_gaps(attempt: Attempt) -> bool:
-    """Return whether the attempt uses MAP, the hints' name for the distance of maps in shared memory."""
-    return attempt.matches(r"\bMAP\b")
+    """Return whether `store` has another distance of maps than Ho * Wo, such as the hints' MAP."""
+    store = attempt.source.partition("void store(")[2].partition("void copy(")[0]
+    return bool(store) and "maps + (m * Ho + h) * Wo + w," not in store
 
 
 def _reads_misaligned(attempt: Attempt) -> bool:
@@ -46,7 +47,8 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake(
             "There is a gap after each map now, but of a size that leaves the maps in the same banks: their "
-            "distance should be 8 words more than a multiple of 32, that is 16 halves more than one of 64.",
+            "distance should be 8 words more than a multiple of 32, that is 16 halves more than one of 64. A word has "
+            "two halves.",
             lambda attempt: (
                 not attempt.wrong and _has_gaps(attempt) and attempt.count(_STORES, _NAME) > 1.25
             ),
@@ -77,7 +79,7 @@ EXERCISE = Exercise(
             "for both.",
             lambda attempt: (
                 _has_gaps(attempt)
-                and not attempt.matches(r"\bMAP = [^;]*GATHER")
+                and not attempt.matches(r"\bint \w+ = [^;]*GATHER[^;]*;")
                 and ("out of bounds" in attempt.findings or "rows of 8 halves" in attempt.wrong)
             ),
         ),

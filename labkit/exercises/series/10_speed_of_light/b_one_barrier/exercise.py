@@ -1,5 +1,7 @@
 """Exercise 10b: one barrier per pass."""
 
+import re
+
 from labkit.exercises import Exercise, InPlaceOf, Mistake, counted
 from labkit.spec.layers import Layer
 
@@ -42,14 +44,26 @@ EXERCISE = Exercise(
             "The other barrier has to stay: it says that the maps are complete, before other threads copy them.",
             lambda attempt: (
                 "race" in attempt.findings
-                and "copy(" in attempt.source
-                and "__syncthreads" not in attempt.source.split("store(to")[-1].split("copy(")[0]
+                # no barrier without a condition between the last store and the copy
+                and not re.search(
+                    r"[;{}]\s*__syncthreads",
+                    attempt.source.rpartition("store(")[2].split("copy(")[0],
+                )
             ),
         ),
         Mistake(
             "Without this barrier, threads store the next maps while others still copy these. They need another "
             "place.",
-            lambda attempt: "race" in attempt.findings and "half out[GATHER" in attempt.source,
+            lambda attempt: (
+                "race" in attempt.findings
+                and "half out[GATHER" in attempt.source
+                and attempt.source.partition("void conv(")[2].count("__syncthreads") < 4
+            ),
+        ),
+        Mistake(
+            "b is the number of an image: all passes of an image, if it has several, get the same place. Which number "
+            "changes from each pass to the next?",
+            lambda attempt: "race" in attempt.findings and attempt.matches(r"\[b % (?:2|\w+)\]"),
         ),
     ),
 )
