@@ -144,18 +144,16 @@ EXERCISE = Exercise(
                 and attempt.counts[SOURCE]["divisions_in_loops"] > 0
                 and not re.search(r"[/%]", attempt.source.partition("for (int step")[2])
             ),
-            Mistake(
-                "The digits are carried, but the loop still divides: quotients and remainders by a constant count, "
-                "too. A digit that has reached K needs a comparison and a subtraction.",
-                lambda attempt: attempt.counts and not attempt.matches(r"\brow\b[^;]*[/%]"),
-            ),
-            Mistake(
-                "This divides less often, and the goal is a loop without any division or remainder. The digits of a step "
-                "follow from those of the step before, by additions and comparisons with K.",
-                lambda attempt: (
-                    attempt.counts and 0 < attempt.counts[SOURCE]["divisions_in_loops"] < 4
-                ),
-            ),
+        ),
+        Mistake(
+            "The digits are carried, but the loop still divides: quotients and remainders by a constant count, "
+            "too. A digit that has reached K needs a comparison and a subtraction.",
+            lambda attempt: attempt.counts and not attempt.matches(r"\brow\b[^;]*[/%]"),
+        ),
+        Mistake(
+            "This divides less often, and the goal is a loop without any division or remainder. The digits of a "
+            "step follow from those of the step before, by additions and comparisons with K.",
+            lambda attempt: attempt.counts and 0 < attempt.counts[SOURCE]["divisions_in_loops"] < 4,
         ),
     ),
 )
