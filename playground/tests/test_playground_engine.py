@@ -10,18 +10,24 @@ import http.server
 import re
 import shutil
 import threading
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from firefox import Firefox
 
+import hostcuda
 from hostcuda import processes, temporary
+from hostcuda.source import kernel_names
 from hostcuda.wasm.site import missing
 from labkit.base.errors import LabError
+from labkit.evidence.modules import keep_launches
+from labkit.evidence.sanitize import sanitize
 from labkit.exercises import grade
 from labkit.exercises.exercise import exercise, exercises
 from labkit.exercises.trial import list_trials
-from labkit.ladder.source import with_functions
+from labkit.ladder.source import cell_arguments, with_functions
 from labkit.ladder.tables import as_options
 from labkit.ladder.variants import variant
 from labkit.measure.check import check
@@ -251,6 +257,36 @@ def test_faults_are_found(lab, body, says):
     ), answer["findings"]
 
 
+def test_a_finding_names_arrays_as_the_kernel_does(lab):
+    found = lab("check", request("__global__ void f(float *y) { y[threadIdx.x + 250] = 1; }", "y"))
+    overrun = next(finding for finding in found["findings"] if finding["tool"] == "memcheck")
+    assert "y[256], one past the end of 256 floats" in overrun["message"]
+    source = (
+        "__global__ void f(float *y) {\n    __shared__ half s[8][8];\n"
+        "    y[threadIdx.x] = __half2float(s[threadIdx.x / 8][threadIdx.x % 8]);\n}"
+    )
+    unset = lab("check", request(f"#include <cuda_fp16.h>\n{source}", "y", grid=1))["findings"]
+    assert "s[0][0] of the __shared__ array s of 8 x 8 halfs" in unset[0]["message"]
+
+
+def test_a_shuffled_value_that_a_condition_may_leave_unused_is_no_finding(lab):
+    source = """__global__ void f(const float *x, float *y)
+{
+    const int i = threadIdx.x;
+    if (i >= 24) return;
+    float v = x[i];
+    const float t = __shfl_down_sync(0x00ffffffu, v, 4);
+    if (i + 4 < 24) v += t;
+    y[i] = v;
+}"""
+    asked = request(source, "x", "y", n=32, grid=1, block=32)
+    asked["inputs"]["x"]["fill"] = "ones"
+    assert not lab("check", asked)["findings"]
+    asked["source"] = source.replace("if (i + 4 < 24) ", "")
+    (absent,) = lab("check", asked)["findings"]
+    assert absent["kind"] == "absent lane" and absent["line"] == 6
+
+
 def test_an_endless_kernel_is_stopped(lab, tab):
     endless = request(
         "__global__ void f(volatile float *y, bool once) { do y[1] = y[0]; while (!once); }",
@@ -410,6 +446,161 @@ def test_a_cell_of_a_page_is_checked_as_natively(lab, name, how):
             "faults" in page["text"],
             "wrong on" in page["text"],
         )
+
+
+def spoil(source, how):
+    """Return a kernel's source as it is, or with a mistake that the sanitizer may find; "" if it has no place for it.
+
+    The mistake is a barrier that is left out, an output that is not set to 0 before values are
+    added to it, or an index that is larger by 1.
+    """
+    if how == "right":
+        return source
+    place, instead = {
+        "barrier": (r"(?s)(.*)__syncthreads\(\);", r"\1"),
+        "unset": (r"\by\[[^;=]*\] = 0;", ""),
+        "index": (r"(?s)(.*\b(?:y|d|left|window|images)\[|.*\bsum\[)", r"\g<1>1 + "),
+    }[how]
+    spoiled, count = re.subn(place, instead, source, count=1)
+    return spoiled if count else ""
+
+
+def has_findings_of(page, rows):
+    """Return whether a page finds what Linux finds: with each tool that does, and in no line that Linux does not name.
+
+    Where clang has moved an access, its line may be unknown. Then a read of unset memory is not
+    known to follow from a race of that line, and is a finding of its own. An address that is wrong
+    in two ways is misaligned on Linux, and out of bounds in a page.
+    """
+    (tools, lines), (expected, known) = (
+        (
+            {finding["tool"] for finding in findings},
+            {place["line"] for each in findings for place in (each, each["other"]) if place},
+        )
+        for findings in (page, rows)
+    )
+    return bool(page) == bool(rows) and expected <= tools and lines - {None} <= known
+
+
+MISTAKES = ("barrier", "unset", "index")
+SANITIZED = [
+    pytest.param(
+        name, how, marks=() if (name, how) in (("01", "unset"), ("04", "barrier")) else EVERY
+    )
+    for name, (_, source) in CELLS.items()
+    for how in ("right", "nothing", "sum", *MISTAKES)
+    if how not in MISTAKES or spoil(source, how)
+]
+
+
+@pytest.mark.parametrize(("name", "how"), SANITIZED)
+def test_a_cell_of_a_page_is_sanitized_as_natively(lab, name, how):
+    cell, source = CELLS[name]
+    source = (spoil if how in MISTAKES else break_kernel)(f"// {source}", how)
+    number, _, options = cell.name.partition(" ")
+    options = as_options(options)
+    whole = with_functions(variant(int(number), **options).source, source) if cell.part else source
+    mine = variant(int(number), whole, **options)
+    found = sanitize(mine)
+    page = lab("sanitizeRung", {"rung": cell.name, "source": whole})
+    assert page["ok"] == found.clean
+    assert has_findings_of(page["findings"], found.rows)
+    if how in MISTAKES:
+        try:
+            told = repr(check(mine, quiet=True))
+        except LabError as wrong:
+            told = str(wrong)
+        page = lab("checkRung", {"rung": cell.name, "source": source, "part": cell.part})
+        assert page["ok"] == told.startswith("PASS"), (page["text"], told)
+
+
+# --------------------------------------------------------------------------------------------------
+# Kernels of a page that no cell judges
+
+# the launch of each: grid, block, and per argument its value, or the elements of its array
+LAUNCHES = {
+    "add": (4, 64, {"a": 256, "b": 256, "sum": 256, "n": 250}),
+    "squares": (1, 32, {"x": 86 * 43, "a": 16 * 32, "d": 128}),
+    "parts": (4, 64, {"x": 256, "left": 256, "n": 250}),
+    "bias_relu": (4, 32, {"x": 256, "b": 2, "y": 256, "C": 2, "area": 64}),
+    "honest": (2, 64, {"x": 128 * 256, "y": 128, "rows": 100, "columns": 256}),
+    "nothing": (2, 64, {"x": 128 * 256, "y": 128, "rows": 100, "columns": 256}),
+    "of_256": (2, 64, {"x": 128 * 256, "y": 128, "rows": 100, "columns": 256}),
+    "cached": (2, 64, {"x": 128 * 256, "y": 128, "rows": 100, "columns": 256}),
+}
+TYPES = {"float": "float32", "unsigned": "uint32"}
+OWN = {
+    f"{page.name}, {name}": (page.name, f"// {source}", name)
+    for page in PAGES
+    for cell in live.find_live_cells(page.nb, (), ()).values()
+    for source in [page.nb.cells[cell.index].source]
+    for name in kernel_names(source)
+}
+
+
+def launch_natively(source, kernel, grid, block, arguments):
+    """Launch a kernel on the CPU engine, and sanitize it; return its fault or None, and the findings.
+
+    `arguments` are numbers, and arrays that get what the kernel writes.
+    """
+    compiled = cell_arguments(source, "own")
+    module = hostcuda.compiler.SourceModule(**compiled)
+    keep_launches(module, "own", compiled)
+    passed = [
+        np.int32(value) if isinstance(value, int) else hostcuda.driver.InOut(value)
+        for value in arguments.values()
+    ]
+    fault = None
+    try:
+        module.get_function(kernel)(*passed, grid=(grid, 1), block=(block, 1, 1))
+    except hostcuda.driver.Error as error:
+        fault = error
+    return fault, sanitize(module).rows
+
+
+@pytest.mark.parametrize("how", ["right", "nothing", "index"])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=EVERY) for name in OWN])
+def test_a_kernel_that_no_cell_judges_runs_as_natively(lab, name, how):
+    _, source, kernel = OWN[name]
+    begin = source.rindex("__global__", 0, source.index(f" {kernel}("))
+    end = source.index("\n}", begin)
+    change = break_kernel if how == "nothing" else spoil
+    source = source[:begin] + change(source[begin:end], how) + source[end:]
+    grid, block, sizes = LAUNCHES[kernel]
+    arguments, inputs = {}, {}
+    for argument, size in sizes.items():
+        declared = re.search(rf"(\w+) \*{argument}\b", source[begin:])
+        arguments[argument] = size
+        if declared:
+            dtype = TYPES[declared[1]]
+            arguments[argument] = np.arange(size).astype(dtype)
+            inputs[argument] = {"type": dtype, "length": size, "fill": "count"}
+    launch = {"kernel": kernel, "grid": grid, "block": block}
+    launch["arguments"] = [given if given in inputs else sizes[given] for given in sizes]
+    asked = {"source": source, "launch": launch, "inputs": inputs}
+    run, checked = lab("run", asked), lab("check", asked)
+    fault, rows = launch_natively(source, kernel, grid, block, arguments)
+    assert bool(run["fault"]) == bool(fault)
+    assert has_findings_of(checked["findings"], rows)
+    if not fault:
+        for argument in inputs:
+            mine = arguments[argument]
+            np.testing.assert_array_equal(np.array(run["outputs"][argument], mine.dtype), mine)
+
+
+def test_the_engines_document_says_how_many_cells_are_compared():
+    document = (execute.folder().parent / "engine" / "docs" / "browser.md").read_text()
+    assert all(len([*list_trials(exercise(number))]) >= 2 + 8 for number in OFFERED)
+    mistakes = Counter(case.values[0] for case in SANITIZED).values()
+    others = {(page, source) for page, source, _ in OWN.values()}
+    for words in (
+        f"**{len(OFFERED)} exercises.**",
+        "at least 8 wrong answers",
+        f"**{len(CELLS)} kernels in place of one of the lab's.**",
+        f"{min(mistakes) - 1} or {max(mistakes) - 1} wrong ones",
+        f"**{len(others)} other cells.**",
+    ):
+        assert words in " ".join(document.split())
 
 
 def test_a_race_of_a_page_is_named_at_its_two_lines(lab):
