@@ -272,9 +272,9 @@ def name_counter(name: str) -> str:
 
 
 def format_number(value: float) -> str:
-    """Return a count or a ratio as text: "39,200", "1.05" (three digits below 100), "123.4"; "none" for NaN."""
-    if math.isnan(value):
-        return "none"
+    """Return a count or a ratio as text: "39,200", "1.05" (three digits below 100), "123.4", "infinite"; "none" for NaN."""
+    if not math.isfinite(value):
+        return "none" if math.isnan(value) else "infinite"
     return (
         f"{value:,.0f}"
         if float(value).is_integer()

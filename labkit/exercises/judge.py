@@ -256,7 +256,8 @@ def list_goal_lines(exercise: Exercise, reached: Sequence[float]) -> Iterator[Gr
             yield GradeLine(
                 None, f"{goal.what}: not counted, because of the above; wanted {goal.wanted}"
             )
-        elif math.isinf(got):  # a goal returns infinity for an attempt that does less than the work
+        # a goal returns infinity, of the sign that misses it, for an attempt that does other work
+        elif math.isinf(got) and not goal.met(got):
             why = f"not counted, because the work takes {goal.least}"
             yield GradeLine(False, f"{goal.what}: {why}; wanted {goal.wanted}")
         else:

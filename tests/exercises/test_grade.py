@@ -510,6 +510,12 @@ def test_goals_in_words_and_numbers():
         line.ok is False
         and "not counted, because the work takes at least 1 warps; wanted exactly 1" in line.text
     )
+    above = counted("time", "a", what="time with one chunk fewer", at_least=5)
+    (line,) = list_goal_lines(Exercise("", Numbers(dict), goals=(above,)), [math.inf])
+    assert (line.ok, line.text) == (
+        True,
+        "time with one chunk fewer, a: infinite, wanted at least 5",
+    )
     much = counted("stores", "layer 1", at_least=2, least={"loads": 5})
     assert [much.met(much.number({"layer 1": {"stores": 9, "loads": n}})) for n in (4, 5)] == [
         False,
