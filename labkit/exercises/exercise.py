@@ -272,7 +272,7 @@ def name_counter(name: str) -> str:
 
 
 def format_number(value: float) -> str:
-    """Return a count or a ratio as text: "39,200", "1.05" (three digits below 100), "123.4", "infinite"; "none" for NaN."""
+    """Return a number as text: "39,200", "1.05" (three digits below 100), "123.4", "infinite"; "none" for NaN."""
     if not math.isfinite(value):
         return "none" if math.isnan(value) else "infinite"
     return (
