@@ -602,7 +602,7 @@ def test_the_engines_document_says_how_many_cells_are_compared():
     for words in (
         f"**{len(OFFERED)} exercises.**",
         "at least 8 wrong answers",
-        f"**{len(CELLS)} kernels in place of one of the lab's.**",
+        f"**{len(CELLS)} kernels that replace a kernel of the lab.**",
         f"{min(mistakes) - 1} or {max(mistakes) - 1} wrong ones",
         f"**{len(others)} other cells.**",
     ):
