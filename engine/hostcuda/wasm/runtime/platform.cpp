@@ -263,6 +263,7 @@ extern const size_t hostcuda_variable_count __attribute__((weak)), hostcuda_site
 }
 
 static char *dynamic_memory;
+static size_t launched_bytes;      // of it, that the launch has
 
 void *fill_shared(SharedMemory &memory, const hc_static &shared, size_t dynamic_bytes) {
     memory.static_end = __stop_hc_shared;
@@ -275,11 +276,27 @@ void *fill_shared(SharedMemory &memory, const hc_static &shared, size_t dynamic_
     memset(base - marked, red, marked);
     memset(base, 0xff, dynamic_bytes);
     memset(base + dynamic_bytes, red, marked);
+    launched_bytes = dynamic_bytes;
     return base;
 }
 void use_shared(const SharedMemory &) {}
-bool is_damaged(const SharedMemory &) { return false; }
-std::string describe_damage(const SharedMemory &) { return ""; }
+
+// Only dynamic memory has margins here.
+static bool is_red(const char *margin) {
+    return std::all_of(margin, margin + marked, [](char byte) { return (unsigned char)byte == red; });
+}
+bool is_damaged(const SharedMemory &) {
+    const char *base = dynamic_memory + red_zone;
+    return launched_bytes && !(is_red(base - marked) && is_red(base + launched_bytes));
+}
+std::string describe_damage(const SharedMemory &) {
+    const char *base = dynamic_memory + red_zone, *low = is_red(base - marked) ? base + launched_bytes : base - marked;
+    const char *high = low + marked;
+    while ((unsigned char)*low == red) low++;
+    while ((unsigned char)high[-1] == red) high--;
+    return format("a write to bytes %td to %td of dynamic shared memory, of which the launch has %zu bytes", low - base,
+                  high - 1 - base, launched_bytes);
+}
 std::string describe_shared(const SharedMemory &, const char *) { return ""; }
 std::string name_shared(const SharedMemory &memory, const char *address, size_t bytes) {
     std::string element = name_element(memory, address, bytes);
