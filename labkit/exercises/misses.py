@@ -147,7 +147,7 @@ def _name_lines(
 ) -> Iterator[str]:
     """Yield the sentence that names the lines in which the number of a goal is counted."""
     if _BARRIERS & {*goal.counters}:
-        yield from _name_barriers(source, events, goal.on)
+        yield from _name_barriers(source)
     elif lines := _list_lines(goal.counters, goal.on, source, events):
         yield lines
     elif goal.on == SOURCE:
@@ -175,10 +175,15 @@ def _list_lines(counters: Sequence[str], on: str, source: str, events: Sequence[
         return ""
     what = f"{' and '.join(dict.fromkeys(map(name_counter, counters)))} of {on}"
     number, line = named[0]
+    figure = _COUNTERS[names[0]].figure if names[0] in _COUNTERS else ""
+    warps = sum(
+        math.prod(event["grid"]) * math.ceil(math.prod(event["block"]) / _WARP)
+        for event in _list_launches(events, on)
+    )
     if number == total:
-        return f"Line {line} makes all {format_number(total)} {what}{_describe(lines[line])}."
+        return f"Line {line} makes all {format_number(total)} {what}{_describe(lines[line], figure, warps)}."
     parts = [
-        f"line {line} makes {format_number(number)}{_describe(lines[line])}"
+        f"line {line} makes {format_number(number)}{_describe(lines[line], figure, warps)}"
         for number, line in named
     ]
     return f"Of the {format_number(total)} {what}, {_join(parts)}."
@@ -223,33 +228,31 @@ def _add_site(line: _LineCount, site: Mapping, name: str) -> None:
         line.least_units += units - site.get("conflicts", 0)
 
 
-def _describe(line: _LineCount) -> str:
-    """Return how far a line's accesses are from the best ones, in parentheses; "" if they are as good."""
-    if not line.requests or line.units <= _NEAR * line.least_units:
+def _describe(line: _LineCount, figure: str, warps: int) -> str:
+    """Return, in parentheses, how often a warp makes an access of a line, or how far it is from the best one.
+
+    `figure` is what is counted, see `hostcuda.metrics`; "" if there is nothing to say.
+    """
+    if not line.requests:
+        return ""
+    if figure == "requests":
+        return f" ({format_number(line.requests / warps)} per warp)"
+    if line.units <= _NEAR * line.least_units:
         return ""
     units, least = line.units / line.requests, line.least_units / line.requests
     return f" ({format_number(units)} per {line.access}, where {format_number(least)} is possible)"
 
 
-def _name_barriers(source: str, events: Sequence[Mapping], on: str) -> Iterator[str]:
-    """Yield a sentence with the lines of the barriers in the attempt, and how often a warp comes to one."""
-    warps = sum(
-        math.prod(event["grid"]) * math.ceil(math.prod(event["block"]) / _WARP)
-        for event in _list_launches(events, on)
-    )
-    metric = _COUNTERS["barriers"].metric
-    barriers = sum(event["counts"].get(metric) or 0 for event in _list_launches(events, on))
+def _name_barriers(source: str) -> Iterator[str]:
+    """Yield a sentence with the lines of the barriers in the attempt."""
     lines = [
-        number
+        str(number)
         for number, line in enumerate(code_only(source).splitlines(), 1)
         if _BARRIER.search(line)
     ]
-    if warps and barriers and lines:
-        where = f"line{'s' * (len(lines) > 1)} {_join([*map(str, lines)])}"
-        yield (
-            f"A warp comes to a barrier {format_number(barriers / warps)} times on average; the text has "
-            f"one in {where}."
-        )
+    if lines:
+        verb = "Barriers are in lines" if lines[1:] else "The barrier is in line"
+        yield f"{verb} {_join(lines)}."
 
 
 def _name_features(goal: Goal, source: str, counts: Mapping[str, Counts]) -> Iterator[str]:

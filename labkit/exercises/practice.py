@@ -327,7 +327,7 @@ def make_product_goals(on: str, loads: int, moved: int, operations: int) -> tupl
     """Return the goals of `products` on the case `on`, "5 products": load requests, and two store requests per product.
 
     An attempt with more than `loads` load requests, or with less than `moved` bytes loaded and
-    stored, misses them, and so does one with fewer than `operations` of warps on tensor cores.
+    stored, misses them, and so does one without exactly `operations` of warps on tensor cores.
     """
     count = int(on.partition(" ")[0])
     stores = 2 * count
@@ -353,7 +353,7 @@ def make_product_goals(on: str, loads: int, moved: int, operations: int) -> tupl
             "matrix_operations",
             on,
             what="products on tensor cores",
-            at_least=operations,
+            exactly=operations,
             most=most,
         ),
     )

@@ -37,6 +37,15 @@ EXERCISE = Exercise(
     start_reaches=(8,),
     mistakes=(
         Mistake(
+            "The barrier behind the copy has a condition now, but warps still come to it. What would let all passes "
+            "do without it?",
+            lambda attempt: (
+                attempt.counts
+                and attempt.count("barriers", _NAME) > 7 * 5
+                and attempt.matches(r"\)\s*\{?\s*__syncthreads")
+            ),
+        ),
+        Mistake(
             "m0 goes up by MAPS, a multiple of four: m0 % 2 is always 0. The number of the pass is m0 / MAPS.",
             lambda attempt: "race" in attempt.findings and "[m0 % 2]" in attempt.source,
         ),

@@ -15,6 +15,8 @@ EXERCISE = Exercise(
             Case("100 numbers in 2 blocks of 32", (100, 2, 32)),
             Case("50 numbers in 3 blocks of 8", (50, 3, 8)),
             Case("3 numbers in a block of 1", (3, 1, 1)),
+            # a block may have more threads than there are numbers
+            Case("20 numbers in 2 blocks of 64", (20, 2, 64)),
             Case(_NUMBERS, (16384, 8, 256), counted=True),
         ),
         hidden=(range(1, 3000), range(1, 6), [32, 64, 128, 256]),
@@ -45,6 +47,14 @@ EXERCISE = Exercise(
         ),
     ),
     mistakes=(
+        Mistake(
+            "If there are fewer numbers than threads, the threads without a number store nothing, and the tree adds "
+            "what stands at their places. What should stand there?",
+            lambda attempt: (
+                "uninitialized" in attempt.findings
+                and attempt.matches(r"if \((?:i|\w+) < n\)\s*\{?\s*\w+\[threadIdx\.x\] *=(?!=)")
+            ),
+        ),
         Mistake(
             "Blocks add to one total at the same time: only atomicAdd keeps all of their sums.",
             lambda attempt: attempt.runs_wrong and "atomicAdd" not in attempt.source,

@@ -18,6 +18,8 @@ EXERCISE = Exercise(
             Case("1,000 numbers in 3 blocks of 64", (1000, 3, 64)),
             Case("100 numbers in 2 blocks of 32", (100, 2, 32)),
             Case("777 numbers in a block of 128", (777, 1, 128)),
+            # a block may have more threads than there are numbers
+            Case("20 numbers in 2 blocks of 64", (20, 2, 64)),
             Case(_NUMBERS, (16384, 8, 256), counted=True),
         ),
         hidden=(range(1, 3000), range(1, 6), [32, 64, 128, 256]),

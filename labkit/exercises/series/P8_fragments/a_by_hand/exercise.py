@@ -17,6 +17,11 @@ EXERCISE = Exercise(
     ),
     goals=make_product_goals("5 products", loads=5 * 6, moved=5 * (2 * 384 + 512), operations=5),
     mistakes=(
+        Mistake(
+            "Two instructions per product: one m16n8k16 adds all 16 terms. For it, a lane gives four words of a "
+            "and two of b at once.",
+            lambda attempt: attempt.count("matrix_operations", "5 products") == 2 * 5,
+        ),
         EXCHANGED_REGISTERS,
         Mistake(
             "d[0] and d[2] do not lie side by side in c. Two neighbours of a row are d[0] and d[1], of row g, and "
