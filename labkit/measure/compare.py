@@ -263,10 +263,10 @@ def _describe_mismatch(title: str, y, expected, error, allowed, wrong, inputs) -
         for name, low, high in zip("bmhw", indices.min(axis=0), indices.max(axis=0), strict=True)
     )
     lines = [f"{title}: {len(indices)} of {y.size} outputs, at {ranges}"]
-    lines += describe_places(map(np.unique, indices.T), y.shape, "bmhw")
+    lines += describe_places([set(axis.tolist()) for axis in indices.T], y.shape, "bmhw")
     hints = [*_find_hints(y, expected, allowed.max(), inputs)]
     if inputs is not None and not hints:
-        places = [tuple(map(int, index)) for index in sample(indices)]
+        places = [tuple(index) for index in sample(indices.tolist())]
         mistake = find_mistake(
             places,
             [float(y[place]) for place in places],
@@ -376,12 +376,14 @@ def compare_array(title: str, result: ArrayLike, expected: np.ndarray, bound: np
     if not within_bound.all():
         wrong = np.argwhere(~within_bound)
         index = tuple(map(int, wrong[0]))
-        flat = [array.ravel().tolist() for array in (result, expected, bound)]
+        got, right, most = (array.ravel().tolist() for array in (result, expected, bound))
         places = np.flatnonzero(~within_bound).tolist()
         message = (
             f"{title} is wrong: {len(wrong)} of {result.size} elements. The first, "
             f"[{', '.join(map(str, index))}]: {result[index]:.6g}, expected {expected[index]:.6g}, error "
             f"{error[index]:.3g}, bound {bound[index]:.3g}"
         )
-        raise CheckFailed("\n".join([message, *describe_array(places, *flat, result.shape)]))
+        raise CheckFailed(
+            "\n".join([message, *describe_array(places, got, right, most, result.shape)])
+        )
     return float(np.max(error[bound > 0] / bound[bound > 0], initial=0.0))

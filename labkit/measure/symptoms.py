@@ -136,8 +136,9 @@ def find_mistake(
 def _add(products: Products, index: Sequence[int], mistake: _Mistake) -> float:
     """Return the output at `index` (b, m, h, w) of a kernel with a mistake; NaN if it reads beyond an array."""
     (_, C, K, _), total = products.k_shape, 0.0
+    b, m, h, w = index
     for c, p, q in itertools.product(range(C), range(K), range(K)):
-        for at_x, at_k in mistake(_Place(*index, c, p, q)):
+        for at_x, at_k in mistake(_Place(b, m, h, w, c, p, q)):
             if not (0 <= at_x < len(products.x) and 0 <= at_k < len(products.k)):
                 return math.nan
             total += products.x[at_x] * products.k[at_k]
