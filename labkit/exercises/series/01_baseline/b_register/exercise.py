@@ -8,6 +8,13 @@ def _count_stores(attempt, layer="layer 1"):
     return attempt.count("global_store_requests", layer)
 
 
+def _stores_twice(attempt):
+    """Return whether an attempt stores each output twice."""
+    return _count_stores(attempt) == 1600 and _count_stores(attempt, "layer 2") == 1632
+
+
+_SETS_ZERO = r"\by\[[^;=]*\] = 0(?:\.0?f?)? *;"
+_REPLACES = r"\by\[[^;=]*\] = (?!0(?:\.0?f?)? *;)"
 _STORES = ("global_store_requests", "shared_store_instructions")  # shared memory is no register
 EXERCISE = Exercise(
     title="The sum in a register",
@@ -80,11 +87,22 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "Two stores per output are left: the zero before the loops is not needed any more.",
+            "Two stores per output are left: one sets the element of y to zero, and the other adds the sum to it. The "
+            "zero is what is added to. Store the sum with = in place of +=: then the zero is not needed.",
             lambda attempt: (
-                _count_stores(attempt) == 1600
-                and _count_stores(attempt, "layer 2") == 1632
-                and attempt.matches(r"\by\[[^;]*\] = 0")
+                _stores_twice(attempt)
+                and attempt.matches(_SETS_ZERO)
+                and attempt.matches(r"\by\[[^;=]*\] *\+=")
+            ),
+        ),
+        Mistake(
+            "Two stores per output are left: the zero is not needed any more, as the sum replaces it.",
+            lambda attempt: (
+                _stores_twice(attempt)
+                and attempt.matches(_SETS_ZERO)
+                and attempt.matches(_REPLACES)
+                # nothing reads y, or has another name for it
+                and not attempt.matches(r"\by\[[^;=]*\] *[-+*/]=|=[^;=]*(?<!\.)\by(?:\[| \+)")
             ),
         ),
     ),

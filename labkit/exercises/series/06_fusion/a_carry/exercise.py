@@ -41,6 +41,25 @@ def _changes(digit: str, attempt: Attempt, before: str = "", behind: str = "") -
     return bool(re.search(rf"\b{digit} *(?:[-+]?=(?!=)|\+\+|--)|(?:\+\+|--|&) *{digit}\b", loop))
 
 
+def _carries_p_first(attempt: Attempt) -> bool:
+    """Return whether q carries into p behind the last comparison of p with K, and before the next load."""
+    loop = attempt.source.partition("for (int step")[2]
+    load = loop.find("x[")
+    into_p = r"(?:\+\+p|\bp\+\+|\bp \+= 1)\b|\bp\+\+"
+    carries = [
+        match.end()
+        for match in re.finditer(
+            rf"\bq *(?:>=|==) *K\b[^;}}]*(?:;[^;}}]*)?(?:{into_p})|\bp \+= [^;]*\bq *(?:>=|==) *K\b",
+            loop,
+        )
+    ]
+    compares = [match.start() for match in re.finditer(r"\bp *(?:>=|==) *K\b(?! *-)", loop)]
+    # with the load behind or before all of them, nothing is compared between carry and load
+    return bool(
+        carries and compares and max(compares) < carries[0] and not compares[0] < load < carries[0]
+    )
+
+
 EXERCISE = Exercise(
     title="Carry",
     subject=InPlaceOf("fusion", "a", {"layer 2": LAYERS["layer 2"]}, _ANY_K),
@@ -107,6 +126,13 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "p is compared with K before q carries into it: the carry may make p equal to K, and the next step loads "
+            "with this p. Carry from the last digit up: q into p, then p into c.",
+            lambda attempt: (
+                attempt.runs_wrong and not _still_divides(attempt) and _carries_p_first(attempt)
+            ),
+        ),
+        Mistake(
             "The digits go on before they are used for the first time: so the first step loads the rows of the second.",
             lambda attempt: (
                 attempt.runs_wrong
@@ -116,8 +142,8 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "The digits are not those of the row. Write down (c, p, q) of the rows 0, 16, 32, 48 and 64 for the K "
-            "of this shape, and follow your additions and carries from each to the next.",
+            "Do the digits stay those of the row? Take the K of this shape. Write down (c, p, q) of each row below "
+            "K * K, follow your additions and carries for one step, and compare with the digits of the row 16 further.",
             lambda attempt: (
                 not _still_divides(attempt)
                 and (

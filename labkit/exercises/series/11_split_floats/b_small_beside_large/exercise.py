@@ -54,7 +54,7 @@ def _explain(attempt: Attempt) -> str:
         sentences.append(scaled.format("first"))
     elif exact in (27, 28, 29):
         sentences.append(
-            "The first number is the distance at which the high part becomes subnormal. The low part is about "
+            "The first number is about the distance from which on the high part is subnormal. The low part is about "
             "2^-12 of its pixel, so it loses bits long before."
         )
     elif counts["error"] > 2.0**-22:
@@ -70,8 +70,9 @@ def _explain(attempt: Attempt) -> str:
     if there == right[1] - 14:
         sentences.append(scaled.format("second"))
     elif there in (28, 29):
+        place = "At" if there == 29 else "Beyond"
         sentences.append(
-            "At the second distance the pixel becomes subnormal. It is still there, with fewer bits."
+            f"{place} the second distance a pixel is subnormal. It is still there, with fewer bits."
         )
     elif counts["gone"]:
         sentences.append(

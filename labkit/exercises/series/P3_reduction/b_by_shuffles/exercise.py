@@ -9,6 +9,12 @@ _NUMBERS = "16,384 numbers"
 _WARPS = 8 * 8
 # Lane 0 of each warp stores at the place with its own number, which is 0.
 _LANES_PLACE = re.compile(r"== 0\)\s*\{?\s*\w+\[(?:lane|threadIdx\.x % 32|threadIdx\.x & 31)\] = ")
+# "sum += __shfl", and later "if (lane < blockDim.x / 32) sum = sums[lane];", with no other value for the other
+# lanes before 32 lanes are added up.
+_KEEPS_OLD_SUMS = re.compile(
+    r"\b(\w+) \+= __shfl(?:(?!\b\1 = )[\s\S]){1,600}?\bif \((?:lane|threadIdx\.x) < (?!32\)|warpSize)[^;{}]*\)\s*\{?\s*"
+    r"\1 = \w+\[(?:lane|threadIdx\.x)\];\s*\}?(?!\s*else)(?:(?!\b\1 = )[^;]){0,80}= 16;[^;]*;[^;]*\b\1 \+= __shfl"
+)
 
 EXERCISE = Exercise(
     title="By shuffles",
@@ -65,6 +71,11 @@ EXERCISE = Exercise(
             "All warps store their sums in the same element. The sum of each warp needs a place of its own, with the "
             "number of the warp: threadIdx.x / 32.",
             lambda attempt: "race" in attempt.findings and attempt.matches(_LANES_PLACE),
+        ),
+        Mistake(
+            "In the second level, the lanes for which there is no warp still hold their sums of the first, and these "
+            "are added again: they have to hold 0.",
+            lambda attempt: attempt.wrong.startswith("right") and attempt.matches(_KEEPS_OLD_SUMS),
         ),
         Mistake(
             "Each number has to be added exactly once, and there are more numbers than threads: of T threads in "

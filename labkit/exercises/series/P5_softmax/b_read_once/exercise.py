@@ -7,6 +7,14 @@ from labkit.exercises.practice import NO_LARGEST, softmax
 
 _ROWS = "8 rows of 256"
 
+# An element of an array other than y: "kept[i] = expf(x[i] - largest)".
+_KEEPS_EXPONENTIALS = re.compile(
+    r"\b(?!y\[)\w+(?:\[[^\[\];]*(?:\[[^\[\];]*\])?[^\[\];]*\])+ = (?:__)?expf?\(\s*x\["
+)
+# "y[i] *= ", "= y[i]", "= expf(y[i])": but no address
+_READS_Y = re.compile(
+    r"\by\[[^\];]*\] *[-+*/]=|[=(,+*/-] *(?<!&)\by\[[^\];]*\](?! *=(?!=))|\by\[[^\];]*\] [-+*/] "
+)
 _TWO_THREADS = re.compile(r"threads \(\d+,(\d+),\d+\) and \(\d+,(\d+),\d+\) of a block")
 
 
@@ -61,16 +69,28 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "Two loads per number are left: the loop over the sum and the loop over the quotients use the same "
-            "exponential.",
-            lambda attempt: attempt.count("global_load_requests", _ROWS) == 128,
+            "Two loads per number are left: one for the largest number, and one for the exponential that is kept. Keep "
+            "the number itself in the first loop; the second can put the exponential in its place.",
+            lambda attempt: (
+                attempt.count("global_load_requests", _ROWS) == 128
+                and attempt.matches(_KEEPS_EXPONENTIALS)
+                and len(re.findall(r"\bx\[", attempt.source)) == 2
+            ),
+        ),
+        Mistake(
+            "Two loads per number are left. The first loop already has each number: keep it there, for all "
+            "later loops.",
+            lambda attempt: (
+                attempt.count("global_load_requests", _ROWS) == 128
+                and not attempt.matches(_READS_Y)
+            ),
         ),
         Mistake(
             "The numbers wait in global memory: loads of what a kernel itself has stored to y count, too.",
             lambda attempt: (
                 attempt.count("global_load_requests", _ROWS) > 64
                 and "__shared__" not in attempt.source
-                and "y[i] *" in attempt.source
+                and attempt.matches(_READS_Y)
             ),
         ),
         Mistake(

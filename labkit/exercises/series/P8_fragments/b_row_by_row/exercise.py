@@ -3,13 +3,30 @@
 import re
 
 from hostcuda.source import loops
-from labkit.exercises import Case, Exercise, Kernels, Mistake
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake
 from labkit.exercises.practice import (
     EXCHANGED_REGISTERS,
     has_own_products,
     make_product_goals,
     products,
 )
+
+# The next row of a column of b, as a part of an index: "(k + 1) * 8".
+_NEXT_ROW = r"\([\w *+]+ \+ 1\) *\* *8\b"
+
+
+def _exchanges_halves(attempt: Attempt) -> bool:
+    """Return whether a word of b is put together with the half of the next row in its lower 16 bits."""
+    named = re.findall(rf"\b(\w+) = [^,;|<]*{_NEXT_ROW}[^,;|<]*[,;]", attempt.source)
+    for half in (*(rf"\b{name}\b" for name in named), rf"\bb\[{_NEXT_ROW} \+ \w+\]"):
+        if attempt.matches(
+            # not shifted, before or behind the other half, which is; or as the first argument
+            rf"(?<!\w){half}\)* *\|[^;|]*<< *16|<< *16\)* *\| *[\w(]*(?<!\w){half}|"
+            rf"__halves2half2\([\w(]*(?<!\w){half}\)*,"
+        ):
+            return True
+    return False
+
 
 EXERCISE = Exercise(
     title="Row by row",
@@ -28,10 +45,7 @@ EXERCISE = Exercise(
         Mistake(
             "A register of b has two rows of one column, the first in its lower 16 bits: shift the half of row k + 1 "
             "to the left by 16, not that of row k.",
-            lambda attempt: (
-                attempt.wrong.startswith("right")
-                and attempt.matches(r"\+ 1\)? *\* *8[^|;]{0,100}\|")
-            ),
+            lambda attempt: attempt.wrong.startswith("right") and _exchanges_halves(attempt),
         ),
         Mistake(
             "This reads b as in P8a, where its columns are one behind the other. Here its rows are: row k of column g "
