@@ -156,9 +156,9 @@ def test_a_cheat_says_which_number_stops_it(number):
     cheats = [trial for of, trial in TRIALS if of == number and trial.is_cheat]
     # what the work takes ends with these
     limit = re.compile(r"✗|not counted|(and )?(at most|at least|no) ")
-    assert cheats and all(
-        limit.match(trial.says) or trial.says in SENTENCES[number] for trial in cheats
-    )
+    # a sentence with the attempt's numbers is composed there
+    sentences = SENTENCES[number] + (EXERCISES[number].folder / "exercise.py").read_text()
+    assert cheats and all(limit.match(trial.says) or trial.says in sentences for trial in cheats)
 
 
 @pytest.mark.parametrize(
