@@ -412,8 +412,9 @@ EXCHANGED_REGISTERS = Mistake(
 
 
 STANDS_STILL = Mistake(
-    "The warps wait for each other for ever. At each barrier both teams have to arrive equally often, and both name "
-    "the number of all threads that arrive there, 128: those that wait, and those that only arrive.",
+    "Warps wait for ever at a barrier to which not enough threads come. At each barrier both teams have to arrive "
+    "equally often, and both name the number of all threads that arrive there, 128: those that wait, and those that "
+    "only arrive.",
     lambda attempt: "deadlock" in attempt.wrong and "__syncthreads" not in attempt.wrong,
 )
 

@@ -207,7 +207,7 @@ def _find_lost(code: str) -> Iterator[str]:
     """Yield sentences for what makes results too small: a remainder that no thread takes, or an int for a fraction."""
     if match := _DROPPED.search(code):
         yield (
-            f"`{match[0]}` drops the remainder: what is left after the last whole round belongs to no thread. "
+            f"`{match[0]}` drops the remainder: what is left over belongs to no thread. "
             "Let each thread's index grow by the number of threads as long as it is below the end."
         )
     # not the counter of a for

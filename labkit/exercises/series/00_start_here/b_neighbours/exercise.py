@@ -82,5 +82,15 @@ EXERCISE = Exercise(
                 and attempt.matches(r"\bi = 4 \* thread \+ \([^;]*\bj\b[^;]*\) (?:% 4|& 3)\s*;")
             ),
         ),
+        Mistake(
+            "Neighbouring lanes are two elements apart now, so a warp still uses only half of each sector that it "
+            "loads: at j = 0 its lanes load elements 0, 2, 4 and so on. Neighbours should load neighbours.",
+            lambda attempt: (
+                attempt.count("global_load_sectors", "4,096 elements") == 2048
+                and attempt.matches(
+                    r"\bi = (?:(?!\bthread)[^;])*\b(?:2 \* thread|thread \* 2)\b(?:(?!\bthread)[^;])*;"
+                )
+            ),
+        ),
     ),
 )

@@ -2,7 +2,7 @@
 
 import re
 
-from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises import LAYERS, Attempt, Exercise, InPlaceOf, Mistake, counted
 
 _WAVEFRONTS = "wavefronts_per_shared_load"
 # Threads leave a pass or the kernel; or a condition has a barrier, or the loop that loads the
@@ -15,6 +15,18 @@ _LEAST = {"shared_load_instructions": 100_000}
 # Inputs and weights are loaded once per tile: in 3,088 requests.
 _MOST = {"global_load_requests": 3_500, "lane_exchanges": 0}
 
+# "if (h >= Ho || w >= Wo) continue;", with a barrier behind it in the text.
+_EXITS = re.compile(
+    r"\bif \([^;{}]*\b(?:Ho|Wo)\b[^;{}]*\)\s*\{?\s*(continue|return);[\s\S]*?__syncthreads\("
+)
+
+
+def _find_exit(attempt: Attempt) -> str:
+    """Return the statement by which threads without an output miss a barrier: "continue" or "return"; or ""."""
+    found = _EXITS.search(attempt.source)
+    return found[1] if found else ""
+
+
 EXERCISE = Exercise(
     title="No sum without an output",
     subject=InPlaceOf("tiling", "b", {"layer 2": LAYERS["layer 2"]}),
@@ -25,6 +37,14 @@ EXERCISE = Exercise(
     ),
     start_reaches=(1.2, 338688),
     mistakes=(
+        Mistake(
+            lambda attempt: (
+                f"`{_find_exit(attempt)}` leaves out more than the sum: such a thread does not come to each barrier at "
+                "which the others wait. Threads without an output load inputs for the others, and all threads of a "
+                "block have to reach both barriers. Leave out the loops of the sum alone."
+            ),
+            lambda attempt: attempt.findings and _find_exit(attempt),
+        ),
         Mistake(
             "Threads without an output load inputs for the others, and all threads of a block have to reach both "
             "barriers: put the condition before the loops of the sum, and nowhere else.",

@@ -42,6 +42,11 @@ def _as_pair(value: object) -> tuple[int, int]:
     return rows, maps
 
 
+def _count_numbers(rows: int, maps: int) -> float:
+    """Return how many numbers a thread loads per multiply-add."""
+    return (rows + _LAYER.K - 1 + maps * _LAYER.K) / (rows * maps * _LAYER.K)
+
+
 def _count_answer(pair_1: object, pair_2: object, pair_3: object) -> dict[str, dict[str, float]]:
     """Return how many of the reader's pairs keep each rule, and the shortest recorded time of them over the sweep's.
 
@@ -52,14 +57,15 @@ def _count_answer(pair_1: object, pair_2: object, pair_3: object) -> dict[str, d
         raise LabError(f"{_KNOWN} is the pair of rung 07: choose three others")
     if len(set(pairs)) < _PAIRS:
         raise LabError("a pair is there twice: these are three different points to time")
-    times, K = _read_times(), _LAYER.K
-    numbers = [(rows + K - 1 + maps * K) / (rows * maps * K) for rows, maps in pairs]
+    times = _read_times()
+    numbers = [_count_numbers(*pair) for pair in pairs]
     twice = [100 * (-(-_LAYER.Ho // rows) * rows / _LAYER.Ho - 1) for rows, _ in pairs]
     return {
         _CASE: {
             "few_numbers": sum(number <= _MOST_NUMBERS for number in numbers),
             "few_twice": sum(percent <= _MOST_TWICE for percent in twice),
             "few_sums": sum(rows * maps <= _MOST_SUMS for rows, maps in pairs),
+            "fewer": sum(number < _count_numbers(*_KNOWN) for number in numbers),
             "slower": min(times[pair] for pair in pairs) / min(times.values()),
         }
     }
@@ -106,6 +112,14 @@ EXERCISE = Exercise(
             "A sum is a register, and 49 multiply-adds in the unrolled code. With more than 32 sums the code was too "
             "long on layer 2 of lenet86.",
             lambda attempt: attempt.counts[_CASE]["few_sums"] < _PAIRS,
+        ),
+        Mistake(
+            "Each of these three loads fewer numbers per multiply-add than (4, 8), and each takes longer than (4, 8): "
+            "the fewest loads do not decide. The rules leave eight pairs beside (4, 8). Which of them lie closer to "
+            "it?",
+            lambda attempt: (
+                attempt.counts[_CASE]["slower"] > 1.1 and attempt.counts[_CASE]["fewer"] == _PAIRS
+            ),
         ),
         Mistake(
             "These three keep every rule, and none of them is near the fastest. The rules leave eight pairs beside "

@@ -6,11 +6,33 @@ of the smallest are lost. Halves whose last bits are lost in one long sum have a
 
 import re
 
-from labkit.exercises import HIDDEN, LAYERS, SOURCE, Exercise, Goal, InPlaceOf, Mistake, counted
+from labkit.exercises import (
+    HIDDEN,
+    LAYERS,
+    SOURCE,
+    Attempt,
+    Exercise,
+    Goal,
+    InPlaceOf,
+    Mistake,
+    counted,
+)
 from labkit.spec.layers import Layer
 
 _LONG = Layer("3136 products", C=64, H=10, W=11, M=4, K=7)
 _ROUNDING = 2.0**-11  # the largest relative error of one rounding to half
+
+# In each turn of the loop over i, a part of so many products is added to the sum.
+_SHORT_PARTS = re.compile(
+    r"; *i \+= (2|4|8)\)\s*(?:\{[^}]*?)?\bsum = __hadd2\((?:sum\b|[^;]*, sum\);)"
+)
+
+
+def _count_terms(attempt: Attempt) -> int:
+    """Return the number of products in a part that is added inside of the loop over i; 0 if there is none."""
+    parts = _SHORT_PARTS.search(attempt.source)
+    return int(parts[1]) if parts else 0
+
 
 EXERCISE = Exercise(
     title="No float",
@@ -55,6 +77,18 @@ EXERCISE = Exercise(
                 and attempt.counts
                 and attempt.matches(r"\bpart = sum;")
                 and attempt.matches(r"\bsum = part;")
+            ),
+        ),
+        Mistake(
+            lambda attempt: (
+                f"A part has only {_count_terms(attempt)} products here, so {3136 // _count_terms(attempt):,} parts "
+                "are added to one large sum, each with an error of its own. Fewer and longer parts: which products of "
+                "a step belong together?"
+            ),
+            lambda attempt: (
+                not attempt.wrong
+                and attempt.count("largest_error", _LONG.name) > 4.6 * _ROUNDING
+                and _count_terms(attempt) > 1
             ),
         ),
         Mistake(

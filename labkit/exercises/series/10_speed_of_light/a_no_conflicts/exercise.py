@@ -75,6 +75,18 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "`out` ends before the last map: `store` puts the maps further apart than there is room for. Each of the "
+            "MAPS maps takes its own Ho * Wo halves and a gap.",
+            lambda attempt: (
+                _has_gaps(attempt)
+                and "out of bounds" in attempt.findings
+                and "array out, " in attempt.wrong
+                and "write of" in attempt.wrong
+                # nothing in its size makes a gap for each map
+                and attempt.matches(r"\bout\[[^\];]*\bMAPS \* Ho \* Wo\b")
+            ),
+        ),
+        Mistake(
             "Where Wo is a multiple of 4, outputs go to y directly, and there maps have no gaps: `store` is used "
             "for both.",
             lambda attempt: (

@@ -29,6 +29,12 @@ _WAITS_FOR_ITS_COPY = re.compile(
     r"\bcopy\([^;]*&(\w+)\[(\w+)\]\);\s*while \(!(?:\w+::)*mbarrier_try_wait_parity\(&\1\[\2\]"
 )
 
+# A consumer's loop over a tile, from "(threadIdx.y - 1) * 32 + lane" on, by all threads of the block.
+_STEP_OF_THE_BLOCK = re.compile(
+    r"\((?:threadIdx\.y|\w+) - 1\) \* 32 \+ [\w.]+; [^;]*; *\w+ \+= "
+    r"(?:blockDim\.x \* blockDim\.y|blockDim\.y \* blockDim\.x|128)\)"
+)
+
 
 def sums(random: np.random.Generator, rows: int, columns: int):
     """Return the launch of a sum of each row, a block per row; the sums, whose sign is random, need up to 31 bits."""
@@ -78,6 +84,12 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         *MBARRIER_MISTAKES,
+        Mistake(
+            "The consumers are three warps, 96 threads, but each steps by 128: of each 128 numbers, 32 are left out.",
+            lambda attempt: (
+                attempt.wrong.startswith("right") and attempt.matches(_STEP_OF_THE_BLOCK)
+            ),
+        ),
         Mistake(
             "Warps load from global memory themselves. One thread copies each tile, with cp.async.bulk.",
             lambda attempt: attempt.count("global_load_requests", _ON) > 0,

@@ -53,8 +53,8 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
-            "A thread that returns before the barrier, or skips it, hands nothing over: guard the load and the "
-            "store, not the barrier.",
+            "Some threads return before the barrier, or skip it. All have to reach it: a thread without an element to "
+            "load may have one to store. So guard the load and the store, not the barrier.",
             lambda attempt: (
                 attempt.runs_wrong
                 and attempt.matches(

@@ -9,6 +9,11 @@ from labkit.exercises.practice import make_row_goals, make_uneven_rows
 _ROW_OF_A_THREAD = re.compile(
     r"\brow = (?:blockIdx\.x \* blockDim\.x \+ threadIdx\.x|threadIdx\.x \+ blockIdx\.x \* blockDim\.x)\b"
 )
+# "i = begin[row] + threadIdx.x; i < end; i += gridDim.x * blockDim.x"
+_STEP_OF_THE_GRID = re.compile(
+    r"\b(\w+) = \w+(?:\[\w+\])? \+ threadIdx\.x; *\1 < [^;]*; *\1 \+= (?:gridDim\.x \* blockDim\.x|"
+    r"blockDim\.x \* gridDim\.x)\)"
+)
 
 
 def _is_set_once(source: str) -> bool:
@@ -35,6 +40,13 @@ EXERCISE = Exercise(
             "The sum is set to 0 once, before the loop over the rows: from its second row on, a block adds the "
             "numbers of the rows before, too.",
             lambda attempt: attempt.wrong.startswith("right") and _is_set_once(attempt.source),
+        ),
+        Mistake(
+            "The threads of one block share a row here, but they step by the number of threads of the whole grid: in a "
+            "longer row the numbers between are left out. How many threads share a row?",
+            lambda attempt: (
+                attempt.wrong.startswith("right") and attempt.matches(_STEP_OF_THE_GRID)
+            ),
         ),
         Mistake(
             "Thread 0 adds its own sum alone, and each of the block's other threads has a sum of other numbers of "

@@ -127,6 +127,15 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "It works, but in a ring of two stages all tiles but the first two wait for `empty`. With three stages, "
+            "all but the first three do.",
+            lambda attempt: (
+                attempt.counts
+                and attempt.count("barriers", _ON) == 0
+                and attempt.matches(r"\bSTAGES\s*=\s*2\s*[;,]")
+            ),
+        ),
+        Mistake(
             "It works, but more often than for seven tiles a warp comes to `empty`. The first three tiles find their "
             "stages empty. A ring of three stages needs the wait and the release only for a tile that takes the place "
             "of another.",
