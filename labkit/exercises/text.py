@@ -48,6 +48,7 @@ _BARRIER = re.compile(r"\b__sync\w+|\bsync\w*\(|\bwait\w*\(")
 _OTHER_ORDER = re.compile(r"\basm\b|\bptx\b|\bcuda::")
 _KERNEL_HEAD = re.compile(r"\b__global__\b[^;{}]*\{")
 _LOOP = re.compile(r"\b(?:for|while|do)\b")
+_LOOPS = 50  # before a line that are looked at: a hand-in may have thousands
 # "race, line 8: threads (31,0,0) and (32,0,0) of a block write and read ..., and line 5: ..."
 _RACE = re.compile(
     r"race, line (\d+): threads \((\d+),(\d+),(\d+)\) and \((\d+),(\d+),(\d+)\) of a block "
@@ -286,12 +287,12 @@ def _find_way_back(code: str, first: int, last: int, end: int) -> str | None:
 
     The positions are those of two lines and of the second one's end. None if no loop has both.
     """
-    way = None
-    for loop in _LOOP.finditer(code):
-        begin, behind = loop.start(), find_statement_end(code, loop.start())
-        if begin < first and last < behind:
-            way = code[end:behind] + code[begin:first]
-    return way
+    begins = [loop.start() for loop in _LOOP.finditer(code, 0, first)]
+    for begin in reversed(begins[-_LOOPS:]):
+        behind = find_statement_end(code, begin)
+        if last < behind:
+            return code[end:behind] + code[begin:first]
+    return None
 
 
 def list_slips(attempt: Attempt, solution: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from hostcuda.source import constant_arrays, has_dynamic_shared, kernel_names
 from labkit.exercises import judge
 from labkit.exercises.exercise import SOURCE_CHARACTERS, Attempt, exercise
 from labkit.exercises.text import (
+    EXPLAINED,
     count_features,
     explain_race,
     find_unset_sums,
@@ -253,6 +254,7 @@ SLOW = (
     "goto a; a: ",
     "x=[",
     "for(;;){f();}f(){}",
+    "for(;;)",
     "f",
 )
 
@@ -269,6 +271,19 @@ def test_the_time_to_read_a_text_grows_with_its_length(part):
         judge.find_mistake(
             exercise("07b"), Attempt(source, {}, (), wrong), [judge.GradeLine(False, wrong)]
         )
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("part", ["for(;;)\n", "for(;;){\n", "do ", "while(x)a;\n"])
+def test_the_time_to_explain_a_race_grows_with_the_length_of_the_text(part):
+    loops = part * (EXPLAINED // len(part) * 9 // 10)
+    source = f"__global__ void f()\n{{\n{loops}x[1] = 2;\ny = x[1];\n}}\n"
+    line = source[: source.index("y = x[1]")].count("\n") + 1
+    finding = RACE.format(line - 1, "31,0,0", "32,0,0", "write and read", line)
+    began = time.process_time()
+    assert explain_race(finding, source).startswith(
+        f"No barrier stands between line {line - 1} and line {line}: "
+    )
     assert time.process_time() - began < 5
 
 

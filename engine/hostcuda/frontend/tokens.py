@@ -280,13 +280,17 @@ def skip_bracket(code: str, at: int) -> int:
 
 def find_statement_end(code: str, at: int) -> int:
     """Return the position after the statement that begins at position `at`, where white space may be first."""
-    if space := re.compile(r"\s+").match(code, at):
-        at = space.end()
-    if code.startswith("{", at):
-        return skip_bracket(code, at)
-    if head := _HEAD.match(code, at):
+    # heads may follow each other, "for (...) if (...)": as many as a stranger's code has
+    while True:
+        if space := re.compile(r"\s+").match(code, at):
+            at = space.end()
+        if code.startswith("{", at):
+            return skip_bracket(code, at)
+        if not (head := _HEAD.match(code, at)):
+            break
         at = head.end()
-        return find_statement_end(code, skip_bracket(code, at) if code.startswith("(", at) else at)
+        if code.startswith("(", at):
+            at = skip_bracket(code, at)
     while (sign := _NO_ANGLE.search(code, at)) and sign[0] != ";":
         at = skip_bracket(code, sign.start()) if sign[0] in "([{" else sign.end()
     return sign.end() if sign else len(code)
