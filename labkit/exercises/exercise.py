@@ -251,19 +251,23 @@ def counted(
         is_other = not all(bound.holds(counts[on]) for bound in most_bounds)
         return missed if is_other and goal.met(number) else number
 
-    # "at least 800 global load requests", ...; the last one is joined by "and"
     bounds = (*least_bounds, *most_bounds)
-    *others, last = map(str, bounds or ("",))
     goal = Goal(
         f"{what or name_counter(names[0])}, {on}",
         compute_number,
-        least=" and ".join(filter(None, [", ".join(others), last])),
+        least=join_words([*map(str, bounds)]),
         counters=names,
         on=on,
         bounds=bounds,
         **wanted,
     )
     return goal
+
+
+def join_words(parts: Sequence[str]) -> str:
+    """Return texts as a list in words: "a, b and c"; "" for none."""
+    *others, last = parts or ("",)
+    return " and ".join(filter(None, [", ".join(others), last]))
 
 
 def name_counter(name: str) -> str:

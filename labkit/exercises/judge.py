@@ -19,7 +19,7 @@ from hostcuda import findings
 from hostcuda.metrics import NAMES, QUOTIENTS, SUMS
 from hostcuda.source import code_only
 from labkit.base.errors import CheckFailed
-from labkit.exercises.exercise import RUN_S, SOURCE, Attempt, Exercise, LastLaunch
+from labkit.exercises.exercise import RUN_S, SOURCE, Attempt, Exercise, LastLaunch, join_words
 from labkit.exercises.misses import explain_miss
 from labkit.exercises.text import (
     EXPLAINED,
@@ -344,11 +344,8 @@ def _answer_questions(exercise: Exercise, source: str, result: ChildResult) -> l
             ]
     hidden = sum(not case.counted for case in exercise.subject.cases)
     counted = [case.name for case in exercise.subject.cases if case.counted]
-    *others, last = [*([f"{hidden} hidden shape{'s' * (hidden != 1)}"] if hidden else []), *counted]
-    return [
-        clean_line,
-        GradeLine(True, f"right on {' and '.join(filter(None, [', '.join(others), last]))}"),
-    ]
+    hidden_shapes = [f"{hidden} hidden shape{'s' * (hidden != 1)}"] if hidden else []
+    return [clean_line, GradeLine(True, f"right on {join_words([*hidden_shapes, *counted])}")]
 
 
 def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) -> GradeLine | None:

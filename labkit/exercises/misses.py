@@ -20,6 +20,7 @@ from labkit.exercises.exercise import (
     Exercise,
     Goal,
     format_number,
+    join_words,
     name_counter,
 )
 from labkit.exercises.text import EXPLAINED, count_features, find_other_lines
@@ -158,7 +159,8 @@ def _list_lines(counters: Sequence[str], on: str, source: str, events: Sequence[
     """Return a sentence with the lines that add most to counters, or "" if no line is known."""
     names = [name for counter in counters for name in SUMS.get(counter, (counter,))]
     text, lines = source.splitlines(), defaultdict(_LineCount)
-    for event in _list_launches(events, on):
+    launches = [*_list_launches(events, on)]
+    for event in launches:
         for site in event.get("sites", ()):
             for name in names:
                 _add_site(lines[_find_line(site, len(text))], site, name)
@@ -178,7 +180,7 @@ def _list_lines(counters: Sequence[str], on: str, source: str, events: Sequence[
     figure = _COUNTERS[names[0]].figure if names[0] in _COUNTERS else ""
     warps = sum(
         math.prod(event["grid"]) * math.ceil(math.prod(event["block"]) / _WARP)
-        for event in _list_launches(events, on)
+        for event in launches
     )
     if number == total:
         return f"Line {line} makes all {format_number(total)} {what}{_describe(lines[line], figure, warps)}."
@@ -186,7 +188,7 @@ def _list_lines(counters: Sequence[str], on: str, source: str, events: Sequence[
         f"line {line} makes {format_number(number)}{_describe(lines[line], figure, warps)}"
         for number, line in named
     ]
-    return f"Of the {format_number(total)} {what}, {_join(parts)}."
+    return f"Of the {format_number(total)} {what}, {join_words(parts)}."
 
 
 def _list_launches(events: Sequence[Mapping], on: str) -> Iterator[Mapping]:
@@ -252,7 +254,7 @@ def _name_barriers(source: str) -> Iterator[str]:
     ]
     if lines:
         verb = "Barriers are in lines" if lines[1:] else "The barrier is in line"
-        yield f"{verb} {_join(lines)}."
+        yield f"{verb} {join_words(lines)}."
 
 
 def _name_features(goal: Goal, source: str, counts: Mapping[str, Counts]) -> Iterator[str]:
@@ -274,10 +276,4 @@ def _name_features(goal: Goal, source: str, counts: Mapping[str, Counts]) -> Ite
     if blamed:
         others = ["others"] if blamed[_MOST_LINES:] else []
         verb = "are lines" if blamed[1:] else "is line"
-        yield f"Counted {verb} {_join([*blamed[:_MOST_LINES], *others])}."
-
-
-def _join(parts: Sequence[str]) -> str:
-    """Return texts as a list in words: "a, b and c"."""
-    *others, last = parts
-    return " and ".join(filter(None, [", ".join(others), last]))
+        yield f"Counted {verb} {join_words([*blamed[:_MOST_LINES], *others])}."

@@ -15,6 +15,7 @@ from labkit.ladder.plan import Plan
 from labkit.ladder.rung import Rounding, tiles
 from labkit.ladder.variants import Variant
 from labkit.measure.symptoms import (
+    ROUNDOFF,
     Products,
     describe_array,
     describe_places,
@@ -24,9 +25,7 @@ from labkit.measure.symptoms import (
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 
-# The largest relative error of one rounding to nearest, and the largest error of a subnormal result
-# in half.
-_ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11}
+# The largest error of a subnormal result in half.
 _HALF_UNDERFLOW = 2.0**-25
 # Tensor cores add in FP32, but they truncate, and align a group of products to the largest one
 # (Fasi, Higham, Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer
@@ -62,19 +61,19 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: float) -> np.ndarray
     growth = 1.0
     factor_type = np.dtype(rounding.operands or rounding.storage)
     if rounding.parts == 2:
-        terms *= 3 * (1 + _ROUNDOFF[factor_type.name]) ** 4
+        terms *= 3 * (1 + ROUNDOFF[factor_type.name]) ** 4
     if rounding.part is not None:
-        growth *= 1 + min(rounding.part_terms, terms) * _ROUNDOFF[np.dtype(rounding.part).name]
+        growth *= 1 + min(rounding.part_terms, terms) * ROUNDOFF[np.dtype(rounding.part).name]
         terms = tiles(math.ceil(terms), rounding.part_terms)  # partial sums, which are added next
     # Products of half values summed in float32: the sums may be those of tensor cores.
     half_into_float = factor_type == np.float16 and np.dtype(rounding.accumulate) == np.float32
     growth *= 1 + terms * (
-        _TENSOR_ROUNDOFF if half_into_float else _ROUNDOFF[np.dtype(rounding.accumulate).name]
+        _TENSOR_ROUNDOFF if half_into_float else ROUNDOFF[np.dtype(rounding.accumulate).name]
     )
-    growth *= 1 + _ROUNDOFF[np.dtype(rounding.storage).name]
+    growth *= 1 + ROUNDOFF[np.dtype(rounding.storage).name]
     # of x and k, and in two parts of the product that is left out
     if rounding.operands is not None:
-        growth *= (1 + _ROUNDOFF[factor_type.name] ** rounding.parts) ** (1 + rounding.parts)
+        growth *= (1 + ROUNDOFF[factor_type.name] ** rounding.parts) ** (1 + rounding.parts)
     return (growth - 1) * scale + (_HALF_UNDERFLOW if is_half else 0.0)
 
 
@@ -271,7 +270,7 @@ def _describe_mismatch(title: str, y, expected, error, allowed, wrong, inputs) -
             places,
             [float(y[place]) for place in places],
             float(allowed.max()),
-            _ROUNDOFF[y.dtype.name],
+            y.dtype.name,
             Products(*(part.ravel().tolist() for part in inputs), *(part.shape for part in inputs)),
         )
         hints += [mistake] if mistake else []

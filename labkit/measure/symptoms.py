@@ -9,9 +9,11 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+# The largest relative error of one rounding to nearest.
+ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11}
 SAMPLES = 48  # wrong results that are looked at
 _FEWEST = 4  # wrong results from which a mistake is named: fewer agree by chance
 _PERIODS = (2, 4, 8, 16, 32, 64)  # sides of blocks and tiles, widths of vectors
@@ -56,13 +58,13 @@ def sample(wrong: Sequence) -> list:
 
 
 def describe_places(
-    along: Sequence[Collection[int]], shape: Sequence[int], names: Sequence[str]
+    along: Sequence[set[int]], shape: Sequence[int], names: Sequence[str]
 ) -> Iterator[str]:
     """Yield a sentence if wrong results lie at an end of an axis, or at the same places of each block.
 
     Parameters
     ----------
-    along : sequence of collection of int
+    along : sequence of set of int
         For each axis, the indices at which a result is wrong.
     shape : sequence of int
     names : sequence of str
@@ -71,7 +73,7 @@ def describe_places(
     wheres = [
         where
         for indices, extent, name in zip(along, shape, names, strict=True)
-        if (where := _describe_axis(set(indices), extent, name))
+        if (where := _describe_axis(indices, extent, name))
     ]
     if wheres:
         yield f"All wrong ones are in {' and '.join(wheres)}."
@@ -103,7 +105,7 @@ def find_mistake(
     indices: Sequence[Sequence[int]],
     got: Sequence[float],
     allowed: float,
-    roundoff: float,
+    dtype: str,
     products: Products,
 ) -> str:
     """Return the mistake that gives each of these wrong outputs of a convolution, as a clause; or "".
@@ -115,8 +117,8 @@ def find_mistake(
         The output at each index.
     allowed : float
         The largest error of a right output.
-    roundoff : float
-        The relative error of one rounding to the type of the outputs.
+    dtype : str
+        The type of the outputs, "float32" or "float16".
     products : Products
     """
     if len(got) < _FEWEST or not all(map(math.isfinite, got)):
@@ -126,7 +128,7 @@ def find_mistake(
     for clause, mistake in _list_mistakes(products):
         for index, number in zip(indices, got, strict=True):
             total = _add(products, index, mistake)
-            if not abs(total - number) <= allowed + _ROUNDINGS * roundoff * abs(total):
+            if not abs(total - number) <= allowed + _ROUNDINGS * ROUNDOFF[dtype] * abs(total):
                 break
         else:
             return clause
