@@ -146,17 +146,10 @@ def test_what_is_said_of_the_libraries_is_what_was_recorded():
     assert (
         f"a kernel of cuDNN in {len(compiled) - len(by_triton)} of {len(compiled)} cases" in words
     )
-    cell = best["lenet86", 2, 100]
-    assert f"{cell['torch.compile FP16'] / cell['cuDNN FP16']:.1f} times as fast" in words
     counts = (
         table["how"].str.extract(r"warps.*the fastest of (\d+) searched")[0].dropna().astype(int)
     )
     assert f"{counts.min()} to {counts.max()} combinations" in words
-    padded = table[table["label"] == "CUTLASS FP16"]["how"].str.split().str[0]
-    assert (
-        set(padded) == {"8", "16"}
-        and "In half precision, padding makes the kernel faster on all layers" in words
-    )
     assert best[~half & ~ours].loc[:, many].idxmin().str.match(".* TF32").all()
     assert (best[exact & ~ours].min() > best.loc["07 tuning"]).all()
     assert (best[~half & ~ours].min() > best[best.index.str.startswith("11 ")].min()).all()
@@ -180,16 +173,6 @@ def test_what_is_said_of_the_libraries_is_what_was_recorded():
     assert {"torch.compile FP16", "torch.compile TF32"} < set(best.index) and best.notna().all(
         axis=None
     )
-
-
-def test_what_is_said_of_the_networks_step_is_what_was_counted():
-    for name, label in (
-        ("page 13's kernel", "fused"),
-        ("its step *warpgroups*", "fused, warpgroups"),
-    ):
-        ms = labkit.recorded("H200").network_counters(label)["time_ns"] / 1e6
-        half, floats = (format_digits(ms[dtype]) for dtype in ("float16", "float32"))
-        assert f"| {name} | {half} ms | {floats} ms |" in words_of("versus")
 
 
 def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
@@ -229,8 +212,6 @@ def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
     )
     ratios = over(100, "device", "float32")
     assert "PyTorch's fastest way takes {} and {} times as long".format(*ratios) in words
-    compiled = table[table["label"].str.endswith("compiled")]
-    assert not (compiled["batch"] == 1000).any() and not (compiled["pixels"] == "uint8 8x8").any()
 
 
 def test_what_page_10_says_of_the_step_is_what_was_recorded():
@@ -886,7 +867,10 @@ def test_the_h100s_table_has_what_was_recorded():
     first = [
         longer.pop(("10 speed of light", f"{name} layer 1")) for name in ("lenet86", "lenet72")
     ]
-    assert "by 26 and 27 %" in words and sorted(round(ratio, 2) for ratio in first) == [1.26, 1.27]
+    assert "26 and 27 % longer" in words and sorted(round(ratio, 2) for ratio in first) == [
+        1.26,
+        1.27,
+    ]
     assert "less than 7 %" in words and all(abs(ratio - 1) < 0.07 for ratio in longer.values())
 
 
@@ -924,11 +908,7 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
     )
     searched, tried = (table["how"].astype(str).str.contains("searched") for table in both)
     assert set(both[0]["label"][searched].str.split().str[0]) == {"Triton", "CUTLASS"}
-    assert (
-        not tried.any()
-        and "For Triton, only three tile sizes were tried. For CUTLASS, padding was not tried"
-        in words
-    )
+    assert not tried.any() and "For Triton, only three tile sizes were tried" in words
     libraries = both[0][both[0]["batch"] == many]
     assert set(libraries[libraries["label"].str.startswith("torch")]["layout"]) == {"NHWC"}
     tf32 = libraries[libraries["label"] == "cuDNN TF32"].pivot_table(
@@ -939,26 +919,19 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
     assert {*other.columns} == {("lenet86", 2, many)}
     assert "only on layer 2 of lenet86 with 10,000 images" in words
     network = h200.network(None).set_index(["batch", "where", "pixels", "dtype", "label"])
-    for mode, dtype, passage in (
-        (
-            "FP16",
-            "float16",
-            "{} ms for both layers, {:.1f} times as long as our whole network. PyTorch's network takes {:.1f}",
-        ),
-        (
-            " TF32",
-            "float32",
-            "{} ms for both layers, {:.1f} times as long as our whole network. PyTorch's network takes {:.1f}",
-        ),
-    ):
+    alone, whole = [], []  # cells in half precision, then in TF32
+    for mode, dtype in (("FP16", "float16"), (" TF32", "float32")):
         libraries = best[best.index.str.match(rf"(cuDNN|Triton|CUTLASS|torch)[^×]*{mode}$")]
         layers = sum(libraries["lenet86", number, many].min() for number in (1, 2))
         passes = network["ms"].sort_index()[many, "device", "float32", dtype]
-        whole, theirs = (
+        ours, theirs = (
             passes[passes.index.str.startswith(name)].min()
             for name in ("fused, warpgroups", "PyTorch")
         )
-        assert passage.format(format_digits(layers), layers / whole, theirs / whole) in words
+        alone.append(f"{layers / ours:.1f}× ({format_digits(layers)} ms)")
+        whole.append(f"{theirs / ours:.1f}×")
+    for row, cells in (("only the two convolution layers", alone), ("the whole network", whole)):
+        assert f", {row} | {' | '.join(cells)} |" in words
     clock = labkit.recorded("H100").experiment("clock").groupby("kernel", sort=False)
     (_, plain), (_, tensor) = clock
     late = tensor[tensor["x"] > 200]["rate"]
@@ -1011,7 +984,6 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
         f"for the ladder and for the comparison with libraries | {most[100]} | {most[1000]} | {most[many]} |"
         in words
     )
-    assert f"two times of such a kernel differ by up to {most[many]} with 10,000 images" in words
     told = f"differed by up to {most[many]} with 10,000 images, and by up to {most[100]} with 100 images"
     assert told in faq
     floats = best[~best.index.str.match("10 |.*FP16|.*, again")]
@@ -1021,11 +993,11 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
         assert first == "07 tuning" and label.startswith("11 ")
         ahead.append(f"{100 * (ms / first_ms - 1):.0f} %")
     assert label != "11 split floats"  # on lenet72; the ladder has no `wgmma` with 100 images
-    alike = h200.op_ms("11 split floats", layers[0], 100) / h200.op_ms(7, layers[0], 100) - 1
+    ladder = h200.op_ms("11 split floats", layers[0], 100) / h200.op_ms(7, layers[0], 100) - 1
+    assert 100 * ladder > int(ahead[0].split()[0])
     assert (
         f"On lenet72, kernel 11 takes only {ahead[1]} longer than kernel 07, which may be noise. "
-        f"On lenet86, kernel 11 takes {ahead[0]} longer in the comparison with libraries, and "
-        f"{100 * alike:.0f} % longer in the ladder's"
+        f"On lenet86, kernel 11 takes at least {ahead[0]} longer"
     ) in words
 
 
