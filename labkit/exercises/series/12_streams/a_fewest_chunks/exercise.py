@@ -83,6 +83,7 @@ def _explain(attempt: Attempt) -> str:
         count = int(attempt.counts[name]["chunks"])
         into, back = _FIRST[name].link_ms(_IMAGES, device="H200")
         op_ms = recorded("H200").op_ms(_RUNG, _FIRST[name], _IMAGES)
+        above = format_number(attempt.counts[name]["above"])
         if count == 1:
             why = (
                 "overlaps with nothing: its copy in, its kernel and its copy out follow each other."
@@ -90,12 +91,17 @@ def _explain(attempt: Attempt) -> str:
         elif count in solution.values() and len(wrong) == 1:
             share = format_number(100 * into / back)
             why = f"is right for the other layer. Here the way in is {share} % of the way back."
-        elif not (why := _find_assumption(count, into, back, op_ms)):
-            above = format_number(attempt.counts[name]["above"])
+        elif count == solution[name] - 1:
             why = (
-                f"is within {_SLACK} %, but so are fewer chunks, and each chunk costs three calls."
+                f"is one too few: it leaves {above} % visible, 1/{count} of the way in and of the kernel. Is the "
+                "quotient rounded down, or the kernel forgotten?"
+            )
+        elif not (why := _find_assumption(count, into, back, op_ms)):
+            visible = f"1/{count} of the way in and of the kernel is {above} % of the way back"
+            why = (
+                f"is more than it takes: {visible}, and {_SLACK} % are permitted. Each chunk costs three calls."
                 if count > solution[name]
-                else f"leaves {above} % visible: 1/{count} of the way in and of the kernel."
+                else f"is too few: {visible}."
             )
         layers[f"{count} {why}"].append(name)
     return " ".join(f"{' and '.join(names)}: {why}" for why, names in layers.items())

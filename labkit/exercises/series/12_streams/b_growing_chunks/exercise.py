@@ -29,6 +29,11 @@ def _count_answer(sizes: object) -> dict[str, dict[str, float]]:
     chosen = chunk_sizes(_IMAGES, sizes)
     # the last one may be a smaller rest
     equal = {*chosen[:-1]} <= {chosen[0]} and chosen[-1] <= chosen[0]
+    # the chunk, counted from 1, that is largest beside the one before it
+    growth, grown = max(
+        ((b / a, place) for place, (a, b) in enumerate(itertools.pairwise(chosen), 2)),
+        default=(1.0, 1),
+    )
     above = excess_pct(
         _FIRST,
         _IMAGES,
@@ -44,7 +49,8 @@ def _count_answer(sizes: object) -> dict[str, dict[str, float]]:
             "first": float(chosen[0]),
             "equal": float(equal),
             "falls": float(max(chosen) == chosen[0] > chosen[-1]),
-            "growth": max((b / a for a, b in itertools.pairwise(chosen)), default=1.0),
+            "growth": growth,
+            "grown": float(grown),
             "of_first": _compute_visible_pct(chosen[0]),
         }
     }
@@ -80,7 +86,7 @@ EXERCISE = Exercise(
         ),
         Mistake(
             lambda attempt: (
-                f"The first chunk alone adds {format_number(attempt.counts[_LAYER]['of_first'])} %: nothing goes back "
+                f"The first chunk alone adds {attempt.counts[_LAYER]['of_first']:.4g} %: nothing goes back "
                 "while it comes in and is computed."
             ),
             lambda attempt: attempt.counts[_LAYER]["of_first"] > _WITHIN,
@@ -88,7 +94,8 @@ EXERCISE = Exercise(
         Mistake(
             lambda attempt: (
                 "The first chunk is small enough, but a later one is so much larger than the one before that the way "
-                f"back waits for it: up to {format_number(attempt.counts[_LAYER]['growth'])} times as large."
+                f"back waits for it: chunk {attempt.counts[_LAYER]['grown']:.0f} is "
+                f"{format_number(attempt.counts[_LAYER]['growth'])} times as large."
             ),
             _is_slow,
         ),

@@ -5,7 +5,7 @@ Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` sa
 
 import math
 
-from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.exercises import Attempt, Exercise, Goal, Mistake, Numbers, whole_number
 from labkit.exercises.exercise import format_number
 from labkit.networks.fused import PRECISIONS
 from labkit.records.recorded import recorded
@@ -48,6 +48,17 @@ def _compute_solution() -> tuple[int]:
     return (_MULTIPROCESSORS * PRECISIONS["float16"].sizes["BLOCKS"],)
 
 
+def _describe_last_wave(attempt: Attempt) -> str:
+    """Return a sentence with the images and the empty places of the last wave of a chunk."""
+    chunk, room = (int(attempt.counts[_CASE][name]) for name in ("chunk", "room"))
+    rest = chunk % room
+    waves = f"{chunk // room} full wave{'s' * (chunk >= 2 * room)} of {room}"
+    return (
+        f"A chunk of {chunk:,} images is {waves} and a last one of {rest}. The last one begins when the others are "
+        f"done, and {room - rest} of the places for blocks stay empty in it."
+    )
+
+
 EXERCISE = Exercise(
     title="A chunk for streams",
     subject=Numbers(_count_answer, start=(1000,), solution=_compute_solution),
@@ -81,7 +92,7 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "The images beyond a multiple of 528 begin when the others are done, and most blocks wait for them.",
+            _describe_last_wave,
             lambda attempt: (
                 attempt.counts[_CASE]["filled"] < _LEAST
                 and attempt.counts[_CASE]["chunk"] > attempt.counts[_CASE]["room"]

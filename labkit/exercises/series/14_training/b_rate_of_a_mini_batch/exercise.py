@@ -4,6 +4,7 @@ Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` sa
 """
 
 import functools
+import math
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from labkit.networks.lenet28 import Lenet28
 _HELD_OUT = "held-out digits"
 # six images of 360 fewer than 0.25 reaches, seven more than 0.2: rounding moves one or two
 _LEAST = 0.68
+_UNTRAINED = 0.25  # a lower accuracy: the ten outputs are nearly equal
 _MOST = 1e30  # float32 holds it
 
 
@@ -56,10 +58,23 @@ EXERCISE = Exercise(
     goals=(counted("accuracy", _HELD_OUT, at_least=_LEAST),),
     mistakes=(
         Mistake(
-            "With this rate the steps jump over the minimum. The sigmoids of s1 then end at 0, where their slope "
-            "is zero, and all ten outputs stay near 0.1. A mean of 50 gradients is steadier than one, but it "
+            "With this rate the steps jump over the minimum. The sigmoids of s1 then end near 0, where their slope "
+            "is small, and all ten outputs stay near 0.1. A mean of 50 gradients is steadier than one, but it "
             "points no further.",
+            lambda attempt: (
+                attempt.counts[_HELD_OUT]["rate"] > 0.5
+                and attempt.counts[_HELD_OUT]["accuracy"] < _UNTRAINED
+            ),
+        ),
+        Mistake(
+            "The first steps with this rate jump over the minimum, and the weights come back only slowly: a "
+            "little smaller is better.",
             lambda attempt: _misses_goal(attempt) and attempt.counts[_HELD_OUT]["rate"] > 0.5,
+        ),
+        Mistake(
+            "This is 0.1 divided by 50. The gradient of a step is the mean of 50 already, not their sum: it "
+            "is as large as that of one image, and there are 50 times fewer updates.",
+            lambda attempt: math.isclose(attempt.counts[_HELD_OUT]["rate"], 0.1 / 50, rel_tol=0.01),
         ),
         Mistake(
             "This is less than the rate of single images, and there are 50 times fewer updates: the weights do "

@@ -8,8 +8,9 @@ import math
 import numpy as np
 
 from labkit.base.errors import LabError
-from labkit.exercises import Exercise, Goal, Mistake, Numbers
+from labkit.exercises import Attempt, Exercise, Goal, Mistake, Numbers
 from labkit.records.recorded import recorded
+from labkit.spec.devices import device
 from labkit.spec.layers import LENET86
 
 _KERNEL = "the unknown kernel"
@@ -69,6 +70,51 @@ def _is_near(attempt, name: str, value: float) -> bool:
     return math.isclose(attempt.counts[_KERNEL][name], value, rel_tol=_OFF / 100)
 
 
+# What makes an intensity wrong by a factor.
+_FACTORS = {
+    1 / 2: "A multiply-add is two operations: a product and a sum.",
+    2: "This is twice the intensity. A multiply-add is two operations, not four.",
+    4: "These are operations per float, of four bytes. The intensity is operations per byte.",
+    8: "These are operations per 8 bytes. The intensity is operations per byte.",
+    1 / 8: "These are operations per bit. The intensity is operations per byte.",
+    1
+    / 4: "This is a quarter of the intensity. The bytes are counted already, and need no factor for a float.",
+    32: "This is 32 times the intensity. The counter counts each thread's multiply-adds, not those of a warp.",
+    1
+    / 32: "This is the intensity over 32. The counter counts each thread's multiply-adds, not those of a warp.",
+}
+
+
+def _compute_ridge() -> float:
+    """Return the intensity at which the slanted part of the roof meets the flat one."""
+    ceilings = recorded("H200").ceilings
+    return ceilings["reference_float32"] / ceilings["copy"]
+
+
+def _find_rate() -> float:
+    """Return the kernel's rate [TFLOP/s]."""
+    return _compute_place()[2] / 100 * recorded("H200").ceilings["reference_float32"] / 1e12
+
+
+def _explain_factor(attempt: Attempt) -> str:
+    """Return what makes an intensity wrong by a factor, or "" if the factor is another one."""
+    right = _compute_place()[0]
+    return next(
+        (
+            sentence
+            for factor, sentence in _FACTORS.items()
+            if _is_near(attempt, "intensity", factor * right)
+        ),
+        "",
+    )
+
+
+def _find_power(attempt: Attempt, name: str, right: float) -> int:
+    """Return the n of 10^n by which a reader's number is too large, a multiple of 3 other than 0; 0 if it is not."""
+    power = round(math.log10(attempt.counts[_KERNEL][name] / right))
+    return power if power % 3 == 0 and _is_near(attempt, name, right * 10.0**power) else 0
+
+
 EXERCISE = Exercise(
     title="An unknown kernel",
     subject=Numbers(_count_answer, start=(1, 100), solution=lambda: _compute_place()[:2]),
@@ -90,10 +136,7 @@ EXERCISE = Exercise(
                 and _is_near(attempt, "of_roof", _compute_place()[0])
             ),
         ),
-        Mistake(
-            "A multiply-add is two operations: a product and a sum.",
-            lambda attempt: _is_near(attempt, "intensity", _compute_place()[0] / 2),
-        ),
+        Mistake(_explain_factor, _explain_factor),
         Mistake(
             "The intensity is operations per byte. This is bytes per operation.",
             lambda attempt: (
@@ -102,8 +145,14 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "These are operations per float, of four bytes. The intensity is operations per byte.",
-            lambda attempt: _is_near(attempt, "intensity", 4 * _compute_place()[0]),
+            "This is the ridge of this GPU, the flat part of the roof over the memory's rate. The intensity is the "
+            "kernel's own: its operations over its bytes.",
+            lambda attempt: _is_near(attempt, "intensity", _compute_ridge()),
+        ),
+        Mistake(
+            "The digits of the intensity are right, and the power of ten is not: in which units are the operations "
+            "and the bytes?",
+            lambda attempt: _find_power(attempt, "intensity", _compute_place()[0]),
         ),
         Mistake(
             "The intensity is not this. Divide the operations, two per multiply-add, by the bytes of device memory.",
@@ -128,18 +177,50 @@ EXERCISE = Exercise(
         Mistake(
             "This is the share of the FP32 units' rate. The kernel lies to the left of the ridge: there the roof is "
             "the memory's rate times the intensity.",
-            lambda attempt: _is_near(attempt, "of_roof", _compute_place()[2]),
+            lambda attempt: (
+                _is_near(attempt, "of_roof", _compute_place()[2])
+                or _is_near(attempt, "of_roof", 1e14 * _find_rate() / device("H200").peak_flops)
+            ),
+        ),
+        Mistake(
+            "This is the share of the FP32 units' rate, with one operation per multiply-add. The roof here is the "
+            "memory's rate times the intensity, and a multiply-add is two operations.",
+            lambda attempt: _is_near(attempt, "of_roof", _compute_place()[2] / 2),
+        ),
+        Mistake(
+            "This is what the kernel leaves of its roof. The share is what it reaches.",
+            lambda attempt: _is_near(attempt, "of_roof", 100 - _compute_place()[1]),
+        ),
+        Mistake(
+            "This is the roof over the kernel's rate. The share is the rate over the roof.",
+            lambda attempt: (
+                _is_near(attempt, "of_roof", 1e4 / _compute_place()[1])
+                or _is_near(attempt, "of_roof", 1e2 / _compute_place()[1])
+            ),
+        ),
+        Mistake(
+            "This is the height of the roof in TFLOP/s. The share is the kernel's own rate over it, in per cent.",
+            lambda attempt: _is_near(attempt, "of_roof", _find_rate() / _compute_place()[1] * 100),
+        ),
+        Mistake(
+            "This takes the memory's rate from the data sheet. The roof of this exercise is that of a copy.",
+            lambda attempt: math.isclose(
+                attempt.counts[_KERNEL]["of_roof"],
+                _compute_place()[1]
+                * recorded("H200").ceilings["copy"]
+                / device("H200").peak_bandwidth,
+                rel_tol=0.01,
+            ),
         ),
         Mistake(
             "The share is asked for in per cent.",
             lambda attempt: _is_near(attempt, "of_roof", _compute_place()[1] / 100),
         ),
         Mistake(
-            "That is the kernel's rate in TFLOP/s. Its roof is a rate, too: what is the first over the second?",
-            lambda attempt: _is_near(
-                attempt,
-                "of_roof",
-                _compute_place()[2] / 100 * recorded("H200").ceilings["reference_float32"] / 1e12,
+            "That is the kernel's rate. Its roof is a rate, too: what is the first over the second, in per cent?",
+            lambda attempt: (
+                _is_near(attempt, "of_roof", _find_rate())
+                or (_is_near(attempt, "of_roof", 1e3 * _find_rate()))
             ),
         ),
         Mistake(

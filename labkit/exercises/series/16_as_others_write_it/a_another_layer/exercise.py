@@ -8,7 +8,8 @@ import math
 import numpy as np
 
 from labkit.base.errors import LabError
-from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.exercises import Attempt, Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.exercises.exercise import join_words
 from labkit.spec.layers import LENET72
 
 _LAYER, _TILE = LENET72[1], "the tile"
@@ -54,6 +55,21 @@ def _count(name: str):
     return lambda counts: counts[_TILE][name]
 
 
+def _explain_sizes(attempt: Attempt) -> str:
+    """Return sentences about the sizes that Triton does not take."""
+    terms, maps = (int(attempt.counts[_TILE][name]) for name in ("terms", "maps"))
+    others = [
+        f"{name} = {size}" for name, size in (("TERMS", terms), ("MAPS", maps)) if size & (size - 1)
+    ]
+    sentences = []
+    if others:
+        verb = "are no powers" if others[1:] else "is no power"
+        sentences.append(f"{join_words(others)} {verb} of two, and tl.arange takes no other sizes.")
+    if terms < _LEAST:
+        sentences.append(f"TERMS = {terms} is too few: tl.dot takes at least {_LEAST} terms.")
+    return " ".join(sentences)
+
+
 EXERCISE = Exercise(
     title="Another layer",
     subject=Numbers(_count_answer, start=(32, 16, 88), solution=lambda: (16, 32, 74.5)),
@@ -65,7 +81,7 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
-            "A tile's sizes are powers of two in Triton: tl.arange takes no other. And tl.dot takes at least 16 terms.",
+            _explain_sizes,
             lambda attempt: attempt.counts[_TILE]["powers"] < 2,
         ),
         Mistake(
@@ -91,6 +107,12 @@ EXERCISE = Exercise(
                     _share_pct(int(attempt.counts[_TILE]["terms"]), _LAYER.M),
                     _share_pct(_LAYER.terms, int(attempt.counts[_TILE]["maps"])),
                 )
+            ),
+        ),
+        Mistake(
+            "This is the share of the products that are not needed: zeros, and maps that do not exist.",
+            lambda attempt: (
+                abs(100 - attempt.counts[_TILE]["said"] - attempt.counts[_TILE]["share"]) < 0.5
             ),
         ),
         Mistake(

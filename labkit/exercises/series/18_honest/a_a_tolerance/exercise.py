@@ -8,6 +8,7 @@ import functools
 import numpy as np
 
 from labkit.exercises import Attempt, Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.exercises.exercise import join_words
 
 _ROWS, _NUMBERS = 500, 4096
 _JUDGE, _FINEST = "a judge of row sums", 40
@@ -97,7 +98,7 @@ def _explain(attempt: Attempt) -> str:
     sentences = []
     if counts["accepted"]:
         names = [name for name, error in zip(_WRONG, wrong, strict=True) if error <= 2.0**-loosest]
-        sentences.append(f"The tolerance 2^-{loosest} accepts {' and '.join(names)}.")
+        sentences.append(f"The tolerance 2^-{loosest} accepts {join_words(names)}.")
         if loosest in (12, 13, 14, 15, 16):
             sentences.append(
                 "Numbers rounded to half are off by up to 2^-12 each, with either sign, and most of that cancels: they "
@@ -112,7 +113,7 @@ def _explain(attempt: Attempt) -> str:
             name for name, error in zip(_HONEST, honest, strict=True) if error > 2.0**-strictest
         ]
         sentences.append(
-            f"The tolerance 2^-{strictest} refuses {' and '.join(names)}. An error of 2^-24 is that of one rounding, "
+            f"The tolerance 2^-{strictest} refuses {join_words(names)}. An error of 2^-24 is that of one rounding, "
             "and a sum of 4,096 floats is rounded 4,095 times."
         )
     elif not counts["refused_stricter"]:

@@ -53,6 +53,10 @@ EXERCISE = Exercise(
             lambda attempt: attempt.counts[_CASE]["pairs"] in (_PAIRS_OF_X, _PAIRS_OF_X + 1),
         ),
         Mistake(
+            "A single pair is used again at once: no other bytes are moved in between.",
+            lambda attempt: attempt.counts[_CASE]["pairs"] == 1,
+        ),
+        Mistake(
             lambda attempt: (
                 "Between two uses of a pair the others move only "
                 f"{format_number(100 * attempt.counts[_CASE]['between'])} % of the bytes that L2 holds: the pair may "
@@ -61,7 +65,11 @@ EXERCISE = Exercise(
             lambda attempt: attempt.counts[_CASE]["between"] < 1,
         ),
         Mistake(
-            "That many are right, and fewer are enough: the data of a benchmark need memory, too.",
+            lambda attempt: (
+                f"That is more than it takes. With {attempt.counts[_CASE]['pairs'] - 1} pairs the others already move "
+                f"{format_number(attempt.counts[_CASE]['fewer'])} times the bytes that L2 holds. The data of a "
+                "benchmark need memory, too."
+            ),
             lambda attempt: attempt.counts[_CASE]["fewer"] >= 1,
         ),
     ),
