@@ -84,11 +84,11 @@ def write_page() -> str:
     version = f"compute-sanitizer {results['compute-sanitizer']}"
     text = f"""# Planted mistakes of asynchronous programs: check mode and compute-sanitizer
 
-The programs in `tests/programs/hopper` use [Hopper's asynchronous instructions](asynchronous.md). They contain
-{len(lines)} mistakes, made on purpose to test two tools: `hostcuda sanitize` and NVIDIA's compute-sanitizer.
+The programs in `engine/tests/programs/hopper` use [Hopper's asynchronous instructions](asynchronous.md). They contain
+{len(lines)} mistakes on purpose, to test two tools: `hostcuda sanitize`, and NVIDIA's compute-sanitizer.
 
-The mistakes of each program have numbers. A comment at the beginning of the program describes them.
-The option `-DBUG=n` compiles the program with mistake number n.
+Each program has numbered mistakes, which a comment at the beginning of the program describes. For example, the option
+`-DBUG=2` compiles the program with mistake 2.
 
 | program | what it does |
 |---|---|
@@ -97,35 +97,31 @@ The option `-DBUG=n` compiles the program with mistake number n.
 | `dependent` | programmatic launches |
 | `mbarrier`, `named_barriers` | threads pass numbers on, and wait at mbarriers or numbered barriers |
 | `multicast` | two blocks of a cluster copy to each other's shared memory |
-| `proxy_fence` | bulk copies of what ordinary stores have written |
+| `proxy_fence` | bulk copies of data that ordinary stores have written |
 | `ring` | one warp copies, three warps compute, with three buffers |
 | `tensor_map`, `product_ring` | copies of tiles by tensor maps; in `product_ring` also matrix products |
 | `stmatrix`, `wgmma` | matrices in shared memory, and their products |
 
-Each program with a mistake ran four times on a GPU, or only once if it hung. The GPU was an {device}.
-The mistakes had these consequences:
+Each program with a mistake ran four times on a GPU, or once if it hung. The GPU was
+an {device}. The mistakes had these consequences:
 
 | mistakes that | of {len(lines)} |
 |---|---:|
 {summary}
 
-**hostcuda** runs the programs on the CPU, in *check mode*. `hostcuda sanitize` names the line and the cause of
-{len(kinds)} mistakes. For {noted} of these mistakes, it prints only a note, because a program may be written so on
-purpose.
-
-**hostcuda and correct programs.** Each program also has versions without a mistake, {right} in all. `hostcuda sanitize`
-reports nothing about these versions.
+**`hostcuda sanitize`** runs the programs on the CPU, in *check mode*. It names the line and the cause
+of {len(kinds)} mistakes. For {noted} of these, it prints a note, not a finding, because a program may do the same on purpose.
 
 **{version}** finds {named} of the {len(lines)} mistakes on the GPU, with memcheck, racecheck and synccheck.
-A mistake counts as found if the program with this mistake gets a report that the correct program does not get.
-compute-sanitizer also gives false reports: it reports errors in {len(alarms)} of the {right} correct versions, which
-the last table of this page lists.
+A mistake counts as found if it leads to a report that the correct program does not get.
 
-In the column "on the GPU", "right by luck" means that all four runs gave the right result in spite of the mistake. If
-there are two outcomes for a mistake, the four runs had different outcomes.
+**Correct programs.** The programs also have {right} versions without a mistake. `hostcuda sanitize` reports nothing
+about them. compute-sanitizer reports errors in {len(alarms)} of them, which the last table of this page lists.
 
-The reports name lines of the program or of the file `instructions.h`, which has one function for each asynchronous
-instruction.
+**The next table** has one row per mistake. "Right by luck" means that all four runs gave the right result in spite of
+the mistake. Two outcomes in one row mean that the four runs differed.
+
+**"Wrong result" in the column "check mode"** means that hostcuda reports nothing, but the result on the CPU is wrong.
 
 To write this page again, run two commands in the folder `engine`. On a GPU, `python -m tests.hopper.run_on_gpu
 tests/hopper/nvidia-h200.json` runs all programs. Then `python -m tests.hopper.table` writes the page.
