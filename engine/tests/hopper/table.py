@@ -110,7 +110,8 @@ an {device}. The mistakes had these consequences:
 {summary}
 
 **`hostcuda sanitize`** runs the programs on the CPU, in *check mode*. It names the line and the cause
-of {len(kinds)} mistakes. For {noted} of these, it prints a note, not a finding, because a program may do the same on purpose.
+of {len(kinds)} mistakes. For {noted} of these, it prints a note, not a finding, because a program may do the
+same on purpose.
 
 **{version}** finds {named} of the {len(lines)} mistakes on the GPU, with memcheck, racecheck and synccheck.
 A mistake counts as found if it leads to a report that the correct program does not get.
