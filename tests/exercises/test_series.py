@@ -175,7 +175,7 @@ def test_a_cheat_says_which_number_stops_it(number):
         ("12b", ((-100, 10_100),), "a chunk of -100 images"),
         ("12b", ((),), "a chunk of 0 images"),
         ("12b", ("many",), "a chunk of 'm' images"),
-        ("13b", (48, 76), "76 is no multiple of 8"),
+        ("13b", (4, 72), "4 is no side in pixels"),
         ("13b", (48,), "the answer is half, float; this has 1 value"),
         ("13b", (50.5, 76), "50.5 is no side in pixels"),
         ("13c", (True,), "True is no number of images"),
