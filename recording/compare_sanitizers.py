@@ -101,20 +101,19 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
     ours, theirs = ours.set_index("kernel"), theirs.set_index("kernel")
     text = (
         "# Planted bugs: what the engine and compute-sanitizer find\n\n"
-        f"The folder `engine/tests/check/corpus` has {len(bugs)} kernels with one bug each. The bugs were made on "
-        f"purpose, and are of {len(kinds)} kinds. Each kernel also has a repaired version.\n\n"
+        f"The folder `engine/tests/check/corpus` has {len(bugs)} kernels. Each kernel has one bug, which was put there "
+        f"on purpose. There are {len(kinds)} kinds of bugs. Each kernel also has a repaired version.\n\n"
         "Two tools checked the kernels with a bug and the repaired versions: `hostcuda sanitize` on the CPU, and "
         f"NVIDIA's compute-sanitizer on an {device}, {date}. A bug counts as found if the tool reports it at the "
-        "line of the bug.\n\n"
-        "`python -m recording compare-sanitizers` writes this page.\n\n"
+        "line of the bug. `python -m recording compare-sanitizers` writes this page.\n\n"
         "| | bugs found | repaired versions with a finding | kernels of the lab |\n|---|---:|---:|---|\n"
         f"| CPU engine | {_summarize(ours)} |\n| compute-sanitizer | {_summarize(theirs)} |\n\n"
         'The column "kernels of the lab" is about the kernels of the convolution lab, which have no planted bugs. '
-        '"Clean" means that the tool reports nothing about them. "Changed after the run" lists kernels whose source '
-        "has changed since the tool checked them.\n\n"
-        "The table of all bugs says **missed** if the tool does not report the bug at its line. For an invalid "
-        'address, the kind of the bug says where the address lies. For example, "by one" means one element beyond '
-        "the array.\n\n"
+        '"Clean" means that the tool reports nothing about them. A kernel is listed after "changed after the run" if '
+        "its source has changed since the tool checked it.\n\n"
+        "In the table of all bugs, **missed** means that the tool does not report the bug at its line. For an access "
+        'to an invalid address, the column "kind" says where the address is: "by one" means one element beyond the '
+        "array.\n\n"
         "| kind | kernel | tool | CPU engine | compute-sanitizer |\n|---|---|---|---|---|\n"
     )
     for bug in bugs:
