@@ -111,17 +111,25 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
         'The column "kernels of the lab" is about the kernels of the convolution lab, which have no planted bugs. '
         '"Clean" means that the tool reports nothing about them. A kernel is listed after "changed after the run" if '
         "its source has changed since the tool checked it.\n\n"
-        "In the table of all bugs, **missed** means that the tool does not report the bug at its line. For an access "
-        'to an invalid address, the column "kind" says where the address is: "by one" means one element beyond the '
-        "array.\n\n"
-        "| kind | kernel | tool | CPU engine | compute-sanitizer |\n|---|---|---|---|---|\n"
+        "The next table says how many bugs of each kind a tool finds, and names the kernels whose bug it misses. For "
+        'an access to an invalid address, the column "kind of bug" says where the address is: "by one" means one '
+        "element beyond the array.\n\n"
+        "| kind of bug | tool | CPU engine | compute-sanitizer |\n|---|---|---|---|\n"
     )
+    kernels_by_kind: dict[tuple[str, str], list[str]] = {}
     for bug in bugs:
-        words = [
-            "found" if table.loc[bug.kernel, "found"] else "**missed**" for table in (ours, theirs)
-        ]
-        text += f"| {' | '.join([bug.kind, bug.kernel.replace('_', ' '), bug.tool, *words])} |\n"
+        kernels_by_kind.setdefault((bug.kind, bug.tool), []).append(bug.kernel)
+    for (kind, tool), kernels in kernels_by_kind.items():
+        cells = [_count_found(table, kernels) for table in (ours, theirs)]
+        text += f"| {' | '.join([kind, tool, *cells])} |\n"
     return text
+
+
+def _count_found(table: pd.DataFrame, kernels: Sequence[str]) -> str:
+    """Return a cell, "2 of 3; misses `one_row_further`", for kernels of a table that is indexed by kernel."""
+    missed = [f"`{kernel}`" for kernel in kernels if not table.loc[kernel, "found"]]
+    names = f"; misses {', '.join(missed)}" if missed else ""
+    return f"{len(kernels) - len(missed)} of {len(kernels)}{names}"
 
 
 def _summarize(table: pd.DataFrame) -> str:
