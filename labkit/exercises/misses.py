@@ -23,7 +23,7 @@ from labkit.exercises.exercise import (
     join_words,
     name_counter,
 )
-from labkit.exercises.text import EXPLAINED, count_features, find_other_lines
+from labkit.exercises.text import EXPLAINED, count_features, find_condition_slip, find_other_lines
 
 _WARP, _SECTOR = 32, 32  # threads; bytes
 _MOST_LINES = 3  # of the attempt that are named
@@ -124,6 +124,8 @@ def _compare_with_solution(exercise: Exercise, source: str) -> Iterator[str]:
         where = " and ".join(str(number) for number, *_ in others)
         which = f"lines {where} are" if others[1:] else f"line {where} is"
         yield f"Only {which} not as in a solution."
+        if not others[1:] and (slip := find_condition_slip(*others[0][1:])):
+            yield f"It {slip}"
 
 
 def _describe_bound(

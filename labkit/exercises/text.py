@@ -1,5 +1,6 @@
 """Read the text of a kernel: counts for goals, sums that nothing sets to zero, mistakes that any kernel may have."""
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
@@ -42,6 +43,8 @@ EXPLAINED = 20_000
 _BODY = re.compile(
     r"\b(?:for|while) \([^{}]{0,300}?\)\s{0,300}(?:const )?(?:int|unsigned|float) \w+ = "
 )
+# A for whose body is a semicolon.
+_EMPTY_BODY = re.compile(r"\bfor \([^;{}]{0,200};[^;{}]{0,200};[^;{}()]{0,200}\)[ \n]{0,40};")
 
 _BARRIER = re.compile(r"\b__sync\w+|\bsync\w*\(|\bwait\w*\(")
 # Code with one of these may order accesses in ways that the text does not show.
@@ -70,6 +73,8 @@ _OTHER_LINE = re.compile(r"(?m)^ *and line (\d+)\b")
 # A word of C++: a name, a number, an operator.
 _WORD = re.compile(r"\w+|[-+*/%&|^<>=!]=|&&|\|\||<<|>>|\+\+|--|\S")
 _SLIPS, _LONGEST = 2, 150  # lines that may differ from the solution, and the most words of one
+_COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
+_CONDITIONS = {*_COMPARISONS, "&&", "||"}
 _TYPES = {"char", "short", "int", "unsigned", "half", "float", "double"}
 _MISSING = {
     "*": "a factor",
@@ -148,6 +153,13 @@ def list_causes(attempt: Attempt, right_lines: Iterable[str]) -> Iterator[str]:
     code = attempt.source
     if attempt.wrong.startswith("compiles"):
         yield from _find_syntax(code)
+        if (moved := re.search(r"read-only parameter '(\w+)'", attempt.wrong)) and re.search(
+            rf"\* ?const (?:\w+ )?{moved[1]}\b", code
+        ):
+            yield (
+                f"A const behind the * belongs to the pointer: then `{moved[1]}` may not be moved to its image. It "
+                "promises nothing about other arrays."
+            )
     if "__shfl" in attempt.wrong and {"divergent barrier", "exited lanes"} & {*attempt.findings}:
         yield (
             "Every lane that the mask of a shuffle names has to execute it: with 0xffffffff all 32 lanes. Move the "
@@ -160,6 +172,7 @@ def list_causes(attempt: Attempt, right_lines: Iterable[str]) -> Iterator[str]:
         )
     if not attempt.runs_wrong:
         return
+    yield from _find_barrier_in_loop(code, attempt.wrong)
     # no y[...] or y + ...
     if "nothing was written" in attempt.wrong and not re.search(r"(?<!\.)\by(?:\[| \+ )", code):
         yield "No result is stored: a local variable ends with its thread. Store its value to y when it is complete."
@@ -179,6 +192,12 @@ def _find_syntax(code: str) -> Iterator[str]:
             "__restrict__ belongs behind the *: it is a promise about the pointer, not about the numbers that it "
             "points to."
         )
+    if match := _EMPTY_BODY.search(code):
+        line = code.count("\n", 0, match.start()) + 1
+        yield (
+            f"A semicolon stands behind the head of the for in line {line}: so its body is empty, and what follows is "
+            "no part of the loop."
+        )
     if match := _BODY.search(code):
         yield (
             f"The loop in line {code.count(chr(10), 0, match.start()) + 1} has no braces, so only the first "
@@ -186,6 +205,25 @@ def _find_syntax(code: str) -> Iterator[str]:
         )
     if code.count("{") != code.count("}"):
         yield f"There are {code.count('{')} {{ and {code.count('}')} }}: each {{ needs a }}. Which one is missing?"
+
+
+def _find_barrier_in_loop(code: str, wrong: str) -> Iterator[str]:
+    """Yield a sentence if a divergent barrier stands in a loop whose head names threadIdx."""
+    found = re.search(r"divergent barrier, line (\d+)", wrong)
+    lines = code.splitlines(keepends=True)
+    if not found or not 0 < int(found[1]) <= len(lines):
+        return
+    begin = sum(map(len, lines[: int(found[1]) - 1]))
+    for loop in [*_LOOP.finditer(code, 0, begin)][-_LOOPS:]:
+        head = code[loop.start() : begin].partition("{")[0].partition("\n")[0]
+        if "threadIdx" in head and begin < find_statement_end(code, loop.start()):
+            first = code.count("\n", 0, loop.start()) + 1
+            yield (
+                f"The barrier in line {found[1]} stands in the loop of line {first}, which begins or ends at another "
+                "number in each thread: a thread that makes fewer passes misses the barrier. It belongs where all "
+                "threads come equally often."
+            )
+            return
 
 
 def _find_exchanged(code: str, right_lines: Iterable[str]) -> Iterator[str]:
@@ -335,6 +373,13 @@ def _read_lines(code: str) -> Iterator[tuple[int, tuple[str, ...]]]:
             yield number, words
 
 
+def find_condition_slip(words: Sequence[str], right: Sequence[str]) -> str:
+    """Return the end of a sentence if a line differs from the right one by a comparison, && or ||; else ""."""
+    pairs = {(a, b) for a, b in zip(words, right, strict=False) if a != b}
+    is_condition = len(words) == len(right) and {*itertools.chain(*pairs)} <= _CONDITIONS
+    return _describe_exchanged(words, right) if is_condition else ""
+
+
 def _find_slip(words: Sequence[str], right: Sequence[str]) -> str:
     """Return how these words differ from the right ones, as the end of a sentence; "" if not by a word or two."""
     if max(len(words), len(right)) > _LONGEST:
@@ -392,6 +437,11 @@ def _describe_exchanged(words: Sequence[str], right: Sequence[str]) -> str:
         )
     if pair <= {"<", "<=", ">", ">="} or pair == {"==", "!="}:
         return f"has `{word}` in a comparison: the condition is the wrong way round."
+    if pair == {"&&", "||"}:
+        needs = (
+            "one of the conditions is enough" if before == "||" else "both conditions have to hold"
+        )
+        return f"has `{word}`, where {needs}: {before}."
     if pair <= {"=", "+=", "-="}:
         return f"has `{word}`: = forgets what was there, += adds to it, and -= takes away from it."
     if pair <= {"x", "y", "z"} and words[places[0] - 1] == ".":
@@ -400,9 +450,13 @@ def _describe_exchanged(words: Sequence[str], right: Sequence[str]) -> str:
     if before.isdigit() and word.isdigit():
         if "__shared__" in words:
             return f"has the number {word}: compare the array's size with the largest index of any thread."
+        if words[places[0] - 1] in _COMPARISONS:
+            return f"compares with {word}: for which values does the loop or the condition end too early, or too late?"
         return f"has the number {word}: try it with the smallest and with the largest index."
     if pair <= _TYPES:
         return f"has the type `{word}`: does it hold each value here, with its digits and its fraction?"
     if before.isidentifier() and word.isidentifier():
+        if words[places[0] + 1 : places[0] + 2] == ("(",):
+            return f"calls `{word}`, where another function belongs: what does each of them give to which thread?"
         return f"has `{word}`, where another name belongs: which size or index is meant there?"
     return f"has `{word}`, where another operator belongs." if pair <= {*"+-*/%"} else ""

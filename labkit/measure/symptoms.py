@@ -20,6 +20,7 @@ _PERIODS = (2, 4, 8, 16, 32, 64)  # sides of blocks and tiles, widths of vectors
 _TILES = (4, 8, 16, 32)  # sides of tiles
 _AXES = {"b": "image", "m": "map", "h": "row", "w": "column", "index": "element"}
 _NAMES = {1: ("index",), 2: ("row", "column")}  # of an array's axes, by their number
+_SUMMED = 2e-5  # relative error of a sum of some hundred numbers
 # Of a sum that a kernel rounds in another order: times the rounding error of the type.
 _ROUNDINGS = 8
 
@@ -168,10 +169,19 @@ def describe_array(
         columns = (*shape, 1)[1]
         along = [{place // columns for place in wrong}, {place % columns for place in wrong}]
         yield from describe_places(along[: len(shape)], shape, _NAMES[len(shape)])
+    if len(got) == 1:
+        yield from _describe_multiple(got[0], expected[0])
     if len(wrong) < _FEWEST or not all(math.isfinite(got[place]) for place in wrong):
         return
     if clause := _find_relation(wrong, got, expected, bounds, shape):
         yield f"It looks as if {clause}."
+
+
+def _describe_multiple(got: float, expected: float) -> Iterator[str]:
+    """Yield a sentence if an array's only element is a multiple of the right one."""
+    ratio = got / expected if expected else math.nan
+    if math.isfinite(ratio) and ratio > 1.5 and abs(ratio - round(ratio)) < _SUMMED * ratio:
+        yield f"It is {round(ratio)} times the right one."
 
 
 def _find_relation(
@@ -292,6 +302,18 @@ def _list_mistakes(products: Products) -> Iterator[tuple[str, _Mistake]]:
         yield (
             "each map was computed with the weights of the first one",
             read(k=lambda at: place_k(at._replace(m=0))),
+        )
+        yield (
+            "the two maps of each pair, 0 and 1, 2 and 3 and so on, were exchanged",
+            lambda at: ((place_x(at), place_k(at._replace(m=at.m ^ 1))),) if at.m ^ 1 < M else (),
+        )
+        yield (
+            "the sums of both maps of each pair, 0 and 1, 2 and 3 and so on, were added together",
+            lambda at: [(place_x(at), place_k(at._replace(m=m))) for m in (at.m, at.m ^ 1)],
+        )
+        yield (
+            "the second map of each pair, 1, 3 and so on, has the sum of the first",
+            read(k=lambda at: place_k(at._replace(m=at.m & ~1))),
         )
         yield (
             "the sum of a map goes on in the next one: it is not set to 0 in between",

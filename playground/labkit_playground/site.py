@@ -17,6 +17,7 @@ _MODULES = (
     "base/__init__",
     "base/errors",
     "base/paths",
+    "exercises/arithmetic",
     "exercises/exercise",
     "exercises/judge",
     "exercises/misses",

@@ -27,7 +27,7 @@ def explain(number, *edits):
 
 def test_the_line_that_makes_the_number_is_named():
     """A row of 24 words: the warp's two rows still share banks."""
-    text = explain("04a", ("[SIDE][SIDE]", "[SIDE][(SIDE + 2)]"))
+    text = explain("04a", ("[SIDE][SIDE]", "[SIDE][SIDE + int(2.0)]"))
     lines = TILING.start.splitlines()
     line = next(number for number, line in enumerate(lines, 1) if "sum += tile" in line)
     assert f"Line {line} makes all 78,400 shared load wavefronts of layer 1 (2 per load" in text

@@ -2,7 +2,18 @@
 
 import numpy as np
 
-from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, draw_floats, launch
+from labkit.exercises import (
+    Attempt,
+    Case,
+    Exercise,
+    Kernels,
+    Mistake,
+    Output,
+    counted,
+    draw_floats,
+    launch,
+)
+from labkit.exercises.arithmetic import describe_shares
 
 
 def add(random: np.random.Generator, n: int, blocks: int, threads: int):
@@ -17,6 +28,13 @@ def _make_case(*what: int) -> Case:
 
 
 _COUNTED = "1,000 elements"
+
+
+def _describe_shares(attempt: Attempt) -> str:
+    """Return which element is not added by one thread, on the first case."""
+    return describe_shares(attempt.source, "add", "a", 777, 3, 64, "element")
+
+
 _EVEN_SHARE = 3 * 4  # two loads and a store for each of 1,000 / (4 * 64) elements, rounded up
 
 EXERCISE = Exercise(
@@ -47,8 +65,10 @@ EXERCISE = Exercise(
     start_reaches=(2000, 3000),
     mistakes=(
         Mistake(
-            "The sums are right, but several threads compute each of them. Every thread needs a first element of "
-            "its own, and a step over the elements of all other threads.",
+            lambda attempt: (
+                f"The sums are right, but several threads compute each of them. {_describe_shares(attempt)} Every "
+                "thread needs a first element of its own, and a step over the elements of all other threads."
+            ),
             lambda attempt: (
                 # more than once each of two times 1,000 elements
                 attempt.count("global_load_bytes", _COUNTED) > 8000
@@ -69,6 +89,16 @@ EXERCISE = Exercise(
                 attempt.count("busiest_warp", _COUNTED) > _EVEN_SHARE
                 and attempt.count("global_load_requests", _COUNTED) <= 64
                 and attempt.count("global_store_requests", _COUNTED) <= 32
+            ),
+        ),
+        Mistake(
+            "A return is left that takes blocks out of the work: whatever is their share, nobody adds it.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and "gridDim" in attempt.source
+                and attempt.matches(
+                    r"\bif \(blockIdx\.x (?:>|!=) 0\)\s*return;|\bif \(blockIdx\.x\)\s*return;"
+                )
             ),
         ),
         Mistake(
@@ -93,8 +123,14 @@ EXERCISE = Exercise(
             "is n or more has nothing to add.",
             lambda attempt: (
                 "out of bounds" in attempt.findings
+                and not attempt.matches(r"\b(?:for|while)\b")
                 and not attempt.matches(r"[<>]=? *n\b|\bn *(?:[<>]|- *\w+ *[<>])|\bmin\b")
             ),
+        ),
+        Mistake(
+            _describe_shares,
+            lambda attempt: attempt.runs_wrong and _describe_shares(attempt),
+            vague=True,
         ),
     ),
 )

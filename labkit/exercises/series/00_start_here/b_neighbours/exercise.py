@@ -2,13 +2,46 @@
 
 import numpy as np
 
-from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, draw_floats, launch
+from labkit.exercises import (
+    Attempt,
+    Case,
+    Exercise,
+    Kernels,
+    Mistake,
+    Output,
+    counted,
+    draw_floats,
+    launch,
+)
+from labkit.exercises.arithmetic import describe_shares, list_taken
 
 
 def add(random: np.random.Generator, n: int, threads: int):
     """Return the launch on two vectors of n numbers, with a thread per four elements, up to whole blocks."""
     a, b = draw_floats(random, (2, n))
     return launch("add", a, b, Output("sum", a + b), n, grid=-(-n // (4 * threads)), block=threads)
+
+
+def _describe_shares(attempt: Attempt) -> str:
+    """Return which element is not added by one thread, on the first case."""
+    return describe_shares(attempt.source, "add", "a", 1001, 4, 64, "element")
+
+
+def _describe_lanes(attempt: Attempt) -> str:
+    """Return which elements the first three lanes load at j = 0; "" if they are neighbours, or not known."""
+    taken = [
+        list_taken(attempt.source, "add", "a", {"n": 4096, "threadIdx.x": lane, "blockIdx.x": 0})[
+            :1
+        ]
+        for lane in range(3)
+    ]
+    first = [element for elements in taken for element in elements]
+    if len(first) < 3 or abs(first[1] - first[0]) <= 1:
+        return ""
+    return (
+        f"At j = 0, lanes 0, 1 and 2 of a warp load elements {first[0]}, {first[1]} and {first[2]}. They should load "
+        "neighbours, at each j."
+    )
 
 
 EXERCISE = Exercise(
@@ -91,6 +124,18 @@ EXERCISE = Exercise(
                     r"\bi = (?:(?!\bthread)[^;])*\b(?:2 \* thread|thread \* 2)\b(?:(?!\bthread)[^;])*;"
                 )
             ),
+        ),
+        Mistake(
+            _describe_lanes,
+            lambda attempt: (
+                attempt.count("global_load_sectors", "4,096 elements") > 1024
+                and _describe_lanes(attempt)
+            ),
+        ),
+        Mistake(
+            _describe_shares,
+            lambda attempt: attempt.runs_wrong and _describe_shares(attempt),
+            vague=True,
         ),
     ),
 )

@@ -37,5 +37,25 @@ EXERCISE = Exercise(
                 and attempt.matches(r"\bint w = [^;]*/ tiles")
             ),
         ),
+        Mistake(
+            "The lines of the sum stay as they were: output (h, w) is y[h * Wo + w] and needs the same inputs, "
+            "whichever thread computes it. Only the lines of h and w change: there threadIdx.x and threadIdx.y change "
+            "places.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and not attempt.matches(
+                    r"\by\[h \* Wo \+ w\] \+= x\[\(c \* H \+ h \+ p\) \* W \+ w \+ q\] \* "
+                    r"k\[\(\(m \* C \+ c\) \* K \+ p\) \* K \+ q\];"
+                )
+            ),
+        ),
+        Mistake(
+            "Neighbouring lanes still compute neighbours in w, in the reverse order. They should be neighbours in h: "
+            "threadIdx.x and threadIdx.y change places.",
+            lambda attempt: (
+                attempt.count("sectors_per_store", "layer 1") == 4
+                and attempt.matches(r"\bint w = [^;]*- threadIdx\.x")
+            ),
+        ),
     ),
 )

@@ -13,6 +13,15 @@ def _stores_twice(attempt):
     return _count_stores(attempt) == 1600 and _count_stores(attempt, "layer 2") == 1632
 
 
+def _find_part(attempt):
+    """Return for what of a sum, in the loops, `sum` is declared: "channel"; "" if it is declared before them."""
+    loops = attempt.source.partition("for (int c")[2].partition("float sum")
+    if not loops[1]:
+        return ""
+    parts = {"for (int q": "product", "for (int p": "row of the mask"}
+    return next((part for loop, part in parts.items() if loop in loops[0]), "channel")
+
+
 _SETS_ZERO = r"\by\[[^;=]*\] = 0(?:\.0?f?)? *;"
 _REPLACES = r"\by\[[^;=]*\] = (?!0(?:\.0?f?)? *;)"
 _STORES = ("global_store_requests", "shared_store_instructions")  # shared memory is no register
@@ -34,10 +43,24 @@ EXERCISE = Exercise(
             lambda attempt: attempt.runs_wrong and attempt.matches(r"\b(h - p|w - q)\b"),
         ),
         Mistake(
-            "The sum begins at zero for every channel, so only the last one is left: it begins once per output.",
+            "`sum` is declared twice. The products are added to the inner one, which ends with its loop, and the outer "
+            "one is stored: it is still 0. Declare `sum` once, before the loops.",
             lambda attempt: (
                 attempt.wrong.startswith("right")
-                and "float sum" in attempt.source.partition("for (int c")[2]
+                and "no product was added" in attempt.wrong
+                and attempt.source.partition("for (int c")[0].count("float sum = 0") == 1
+                and attempt.source.count("float sum = 0") == 2
+            ),
+        ),
+        Mistake(
+            lambda attempt: (
+                f"The sum begins at zero for every {_find_part(attempt)}, so only the last one is left: it begins once "
+                "per output."
+            ),
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.source.count("float sum") == 1
+                and _find_part(attempt)
                 and attempt.matches(r"\] = sum *;")
             ),
         ),

@@ -48,6 +48,14 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "q begins at threadIdx.x % K and ends at K - 1, so the elements before its first one are left out. Behind "
+            "K - 1 it has to go on at 0, until it has taken K values.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"\bint q = threadIdx\.x % K; q < K;")
+            ),
+        ),
+        Mistake(
             "q has to take each value from 0 to K - 1 exactly once, in any lane: (i + threadIdx.x) % K does.",
             lambda attempt: (
                 attempt.runs_wrong
@@ -58,11 +66,11 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "Neighbouring lanes have the same threadIdx.y, so they still ask for the same element: lanes are counted "
-            "along threadIdx.x.",
+            "Neighbouring lanes have the same threadIdx.y, and so the same h: they still ask for the same element. "
+            "Lanes are counted along threadIdx.x.",
             lambda attempt: (
                 attempt.counts
-                and attempt.matches(r"\+ threadIdx\.y\) % K")
+                and attempt.matches(r"\+ (?:threadIdx\.y|h)\) % K")
                 and "+ threadIdx.x) % K" not in attempt.source
             ),
         ),

@@ -39,10 +39,26 @@ EXERCISE = Exercise(
             lambda attempt: attempt.runs_wrong and attempt.matches(r"\b[qw] \+ 1\]"),
         ),
         Mistake(
+            "m goes up in twos now, and the grid still has a block for every map: in the last blocks m is M or more. "
+            "These have to return.",
+            lambda attempt: (
+                "out of bounds" in attempt.findings
+                and attempt.matches(r"\bint m = (?:2 \* blockIdx\.y|blockIdx\.y \* 2);")
+                and not attempt.matches(r"\bm (?:>=|<) M\b")
+            ),
+        ),
+        Mistake(
+            "The outputs of map m + 1 begin Ho * Wo elements behind those of map m: its output (h, w) is "
+            "y[(Ho + h) * Wo + w].",
+            lambda attempt: (
+                attempt.runs_wrong and attempt.matches(r"\by\[h \* Wo \+ w \+ (?:[HW]o?|M)\] =")
+            ),
+        ),
+        Mistake(
             "With an odd number of maps the last one has no partner: compare m + 1 with M before anything is "
             "stored there.",
             lambda attempt: (
-                attempt.runs_wrong and not attempt.matches(r"<=? *M\b|\bM *(?:>|-)|M *% *2")
+                attempt.findings and not attempt.matches(r"<=? *M\b|\bM *(?:>|-)|M *% *2")
             ),
         ),
         Mistake(

@@ -39,6 +39,24 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "This promise is about another pointer. The loop reads and stores through x and y, and they promise "
+            "nothing: __restrict__ belongs to the parameters of the kernel.",
+            lambda attempt: (
+                _count_stores(attempt) > 2
+                and "__restrict__" in attempt.source
+                and not attempt.matches(r"__restrict__ [xyk]\b")
+            ),
+        ),
+        Mistake(
+            "Unrolled or not, the kernel loads an input between two products. As long as y may overlap the inputs, the "
+            "sum has to be in memory by then.",
+            lambda attempt: (
+                _count_stores(attempt) == 50
+                and "#pragma unroll" in attempt.source
+                and "__restrict" not in attempt.source
+            ),
+        ),
+        Mistake(
             "volatile says the opposite: each access in the text has to happen in memory.",
             lambda attempt: _count_stores(attempt) > 2 and attempt.matches(r"\bvolatile\b"),
         ),

@@ -2,7 +2,7 @@
 
 import re
 
-from labkit.exercises import HIDDEN, LAYER_1, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises import HIDDEN, LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
 from labkit.spec.layers import Layer
 
 _REQUESTS = 800  # of a store of all outputs of layer 1: 4 * 80 * 80 / 32
@@ -12,6 +12,15 @@ _ODD = (Layer("13 rows of outputs", C=2, H=19, W=12, M=3, K=7), 2)
 
 # In the message about wrong outputs: the rows of a map, and the first and last wrong one.
 _ROWS = re.compile(r"-> \d+x(\d+)x\d+,(?s:.*?) h (\d+)(?: to (\d+))?,")
+
+_ONE_FURTHER = {"h": ("row", "h", "Ho"), "w": ("column", "w", "Wo")}
+
+
+def _find_further(attempt: Attempt) -> str:
+    """Return the index, h or w, whose successor an attempt reads inputs for; "" if none."""
+    found = re.search(r"\bx\[[^;]*\b([hw]) \+ 1\b", attempt.source)
+    return found[1] if found else ""
+
 
 EXERCISE = Exercise(
     title="Two outputs per thread",
@@ -43,6 +52,24 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            lambda attempt: (
+                "The second output lies one {0} further, and in the last {0} of a map there is none: its inputs may "
+                "lie "
+                "beyond x. Compare {1} + 1 with {2} before you read them, and before you store.".format(
+                    *_ONE_FURTHER[_find_further(attempt)]
+                )
+            ),
+            lambda attempt: "out of bounds" in attempt.findings and _find_further(attempt),
+        ),
+        Mistake(
+            "In an odd map the middle row has no partner. Here it takes the last row for one, which another thread "
+            "stores, too. Store the second output only if there is one.",
+            lambda attempt: (
+                "race" in attempt.findings
+                and attempt.matches(r"\bmin\(h \+ \w+, Ho - 1\)|\bmin\(Ho - 1, h \+ \w+\)")
+            ),
+        ),
+        Mistake(
             "The row half a map below may lie beyond the map: what may a thread without it read and store?",
             lambda attempt: (
                 "out of bounds" in attempt.findings
@@ -55,6 +82,15 @@ EXERCISE = Exercise(
             lambda attempt: (
                 attempt.count("global_load_requests", "layer 1") > 39_200
                 and attempt.count("global_store_requests", "layer 1") > _REQUESTS
+            ),
+        ),
+        Mistake(
+            "A thread computes the outputs of two maps now. They share their inputs, but each map has a mask of its "
+            "own, so as many elements of masks are read as before. Two outputs of one map share the elements.",
+            lambda attempt: (
+                attempt.count("constant_requests", "layer 1") == 39_200
+                and attempt.count("global_load_requests", "layer 1") == 19_600
+                and attempt.count("global_store_requests", "layer 1") == _REQUESTS
             ),
         ),
         Mistake(

@@ -1,19 +1,14 @@
 """Exercise 04a: rows apart."""
 
-import re
-
 from labkit.exercises import LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises.arithmetic import describe_tile_rows
 
 _WAVEFRONTS = "wavefronts_per_shared_load"
-_LENGTH = re.compile(r"\btile\[[^\]]*\]\[(?:(SIDE|TILE) \+ )?(\d+)\]")
 
 
-def _overlaps(attempt: Attempt) -> bool:
-    """Return whether the two rows that a warp reads on layer 1 share banks, as the rows' new length in words says."""
-    if not (match := _LENGTH.search(attempt.source)):
-        return False
-    start = {"SIDE": 22, "TILE": 16, None: 0}[match[1]]
-    return (start + int(match[2])) % 32 != 16
+def _describe_rows(attempt: Attempt) -> str:
+    """Return how the banks of the two rows that a warp reads on layer 1 overlap; "" if they do not."""
+    return describe_tile_rows(attempt.source, {"TILE": 16, "FIXED_K": 7})
 
 
 EXERCISE = Exercise(
@@ -39,17 +34,20 @@ EXERCISE = Exercise(
             "SIDE + 1 is the padding for a column, whose words lie a row apart. Here a warp reads two rows, and "
             "with 23 words per row their banks still overlap.",
             lambda attempt: (
-                attempt.count(_WAVEFRONTS, "layer 1") > 1.05 and "][SIDE + 1]" in attempt.source
+                attempt.count(_WAVEFRONTS, "layer 1") > 1.05
+                and "][SIDE + 1]" in attempt.source
+                and _describe_rows(attempt)
             ),
-        ),
-        Mistake(
-            "With rows of this length the two rows that a warp reads still share banks: 16 words of the first, and 16 "
-            "that begin one length later. A bank comes again after 32 words: in which one should the second row begin?",
-            lambda attempt: attempt.count(_WAVEFRONTS, "layer 1") > 1.05 and _overlaps(attempt),
         ),
         Mistake(
             "This is a row more, and the rows are as long as before: the second index is the length of a row.",
             lambda attempt: attempt.matches(r"\[SIDE \+ \d+\]\[SIDE\]"),
+        ),
+        Mistake(
+            _describe_rows,
+            lambda attempt: (
+                attempt.count(_WAVEFRONTS, "layer 1") > 1.05 and _describe_rows(attempt)
+            ),
         ),
         Mistake(
             "A row of the tile holds TILE + K - 1 inputs, its halo included. In a shorter row the last ones are "

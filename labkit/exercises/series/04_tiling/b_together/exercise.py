@@ -3,12 +3,14 @@
 import re
 
 from labkit.exercises import LAYERS, Attempt, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises.arithmetic import describe_tile_rows
 
 _WAVEFRONTS = "wavefronts_per_shared_load"
 # Threads leave a pass or the kernel; or a condition has a barrier, or the loop that loads the
 # inputs, inside of it.
 _SKIPS = re.compile(
-    r"\b(?:continue|return);|\bif \(h < Ho && w < Wo\)\s*(?:\{[^}]*__syncthreads|for \(int i)"
+    r"\b(?:continue|return);|\bif \(h < Ho && w < Wo\)\s*(?:\{[^}]*__syncthreads|for \(int i)|"
+    r"\bif \([^;{}]*\bh < Ho\b[^;{}]*\bSIDE\b"
 )
 
 _LEAST = {"shared_load_instructions": 100_000}
@@ -19,6 +21,11 @@ _MOST = {"global_load_requests": 3_500, "lane_exchanges": 0}
 _EXITS = re.compile(
     r"\bif \([^;{}]*\b(?:Ho|Wo)\b[^;{}]*\)\s*\{?\s*(continue|return);[\s\S]*?__syncthreads\("
 )
+
+
+def _describe_rows(attempt: Attempt) -> str:
+    """Return how the banks of the two rows that a warp reads on layer 2 overlap; "" if they do not."""
+    return describe_tile_rows(attempt.source, {"TILE": 16, "FIXED_K": 7})
 
 
 def _find_exit(attempt: Attempt) -> str:
@@ -90,12 +97,14 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "Threads without an output sum nothing now. What is left are the conflicts of 04a: two rows of a warp "
-            "share banks, because of the length of a row of `tile`.",
+            lambda attempt: (
+                "Threads without an output sum nothing now. What is left are the conflicts of 04a: two rows of a warp "
+                f"share banks, because of the length of a row of `tile`. {_describe_rows(attempt)}"
+            ),
             lambda attempt: (
                 attempt.count(_WAVEFRONTS, "layer 2") > 1.05
                 and attempt.matches(r"\bif \(h < Ho && w < Wo\)\s*\{?\s*(?:#pragma unroll\s*)?for")
-                and "tile[SIDE][SIDE]" in attempt.source
+                and _describe_rows(attempt)
             ),
         ),
         Mistake(

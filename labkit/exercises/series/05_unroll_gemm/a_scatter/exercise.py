@@ -2,7 +2,7 @@
 
 import re
 
-from labkit.exercises import LAYER_1, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises import LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
 
 _MOST_STORES = 20_000  # of 49 * 80 * 80 elements: 9,800 requests and those of warps that end a row
 _IM2COL, _LOADS = "layer 1, im2col", "global_load_requests"
@@ -10,6 +10,12 @@ _IM2COL, _LOADS = "layer 1, im2col", "global_load_requests"
 _LIMITS = (r"\b0 <=|>= 0\b|< 0\b|>= [pq]\b|\b[pq] <=|\bunsigned\b", r"[<>]=? [HW]o\b|\b[HW]o [<>]")
 # A window on the other side of the input.
 _AWAY = re.compile(r"\b(?:h = [^;,]*|\(row )\+ p\b|\b(?:w = [^;,]*|column )\+ q\b")
+
+
+def _im2col(attempt: Attempt) -> str:
+    """Return the code of an attempt's kernel im2col."""
+    return attempt.source.partition("gemm(")[0]
+
 
 EXERCISE = Exercise(
     title="Read once, write often",
@@ -32,6 +38,45 @@ EXERCISE = Exercise(
             "h + p = row follows h = row - p, and from w + q = column follows w = column - q.",
             lambda attempt: (
                 attempt.runs_wrong and _AWAY.search(attempt.source.partition("gemm(")[0])
+            ),
+        ),
+        Mistake(
+            "Windows begin in row 0 and column 0: 0 < h or 0 < w leaves these out. The limit is 0 <= h, and 0 <= w.",
+            lambda attempt: (
+                attempt.runs_wrong and re.search(r"\b0 < [hw]\b|\b[hw] > 0\b", _im2col(attempt))
+            ),
+        ),
+        Mistake(
+            "The last window is that of row Ho - 1 and column Wo - 1: h < Ho and w < Wo, without the equals sign.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and re.search(r"\bh <= Ho\b(?! - 1)|\bw <= Wo\b(?! - 1)", _im2col(attempt))
+            ),
+        ),
+        Mistake(
+            "The row and the column of an input follow from W, the width of the image: i / W and i % W. Wo is the "
+            "width of a map of outputs.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and (loop := re.search(r"\b(\w+) < H \* W\b", _im2col(attempt)))
+                and re.search(rf"\b{loop[1]} [/%] Wo\b", _im2col(attempt))
+            ),
+        ),
+        Mistake(
+            "An image has H * W inputs, and the loop ends at pixels = Ho * Wo, the number of outputs: the last inputs "
+            "come to no thread.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and (loop := re.search(r"; (\w+) < pixels;", _im2col(attempt)))
+                and re.search(rf"\bx\[{loop[1]}\]", _im2col(attempt))
+            ),
+        ),
+        Mistake(
+            "Element (p, q) of a window belongs to row p * K + q of u, in the order of the mask: here p and q are "
+            "exchanged.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and re.search(r"\bu\[\(q \* K \+ p\)", _im2col(attempt))
             ),
         ),
         Mistake(

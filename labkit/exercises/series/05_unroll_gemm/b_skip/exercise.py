@@ -55,6 +55,24 @@ EXERCISE = Exercise(
             lambda attempt: _count_loads(attempt) == 128 and "if (n < pixels)" in attempt.source,
         ),
         Mistake(
+            "m < M || n < pixels is true for each thread with a pixel, and on layer 1 all have one. What does not "
+            "exist are the maps: m < M alone.",
+            lambda attempt: (
+                _count_loads(attempt) == 128
+                and attempt.matches(
+                    r"\bm < M \|\| n < pixels\)|\bn < pixels \|\| m < M\)\s*(?:\{|#|for)"
+                )
+            ),
+        ),
+        Mistake(
+            "This leaves out the products beyond `depth`, which are in the last step alone. In all other steps the "
+            "threads without a map still multiply: these have to leave out the loop over i.",
+            # 49 of 64 products per warp
+            lambda attempt: (
+                _count_loads(attempt) == 98 and attempt.matches(r"\bstep \+ i < depth\b")
+            ),
+        ),
+        Mistake(
             "blockIdx.y * TILE is the first map of a block, and every block has one. What may not exist is the map of "
             "a thread: m.",
             lambda attempt: (

@@ -3,6 +3,8 @@
 import re
 
 from labkit.exercises import LAYERS, SOURCE, Attempt, Exercise, Goal, InPlaceOf, Mistake
+from labkit.exercises.arithmetic import Change, Follower, NotKnown, find_body
+from labkit.exercises.exercise import join_words
 from labkit.exercises.text import count_features
 from labkit.spec.layers import Layer
 
@@ -58,6 +60,97 @@ def _carries_p_first(attempt: Attempt) -> bool:
     return bool(
         carries and compares and max(compares) < carries[0] and not compares[0] < load < carries[0]
     )
+
+
+_MOST_CHANGES = 8  # of digits in a step, that are listed
+_TILE, _FAR = 16, 256  # _FAR: H and W so large that the index of an input shows its three digits
+# What a step does to a digit: with the K of a shape.
+_STEP = {
+    "q": "A step adds TILE % K = {0} to q. When q has reached K, it goes back by K and carries one to p.",
+    "p": "A step adds TILE / K % K = {1} to p, and one more if q carries. When p has reached K, it goes back by K and "
+    "carries one to c.",
+    "c": "A step adds TILE / (K * K) = {2} to c, and one more if p carries.",
+}
+
+
+def _split(row: int, base: int) -> tuple[int, int, int]:
+    """Return the three digits of a number: the last two are below `base`."""
+    return row // base // base, row // base % base, row % base
+
+
+def _follow_digits(source: str) -> str:
+    """Return where the digits (c, p, q) of an attempt first differ from those of the row; "" if that is not known."""
+    body, line = find_body(source, "conv")
+    # Channels and K of the shapes that are checked.
+    for channels, K in ((7, 3), (9, 2), (4, 7), (40, 1)):
+        wrong = []
+        for thread in range(_TILE):
+            names = {
+                "FIXED_K": K,
+                "TILE": _TILE,
+                "C": channels,
+                "H": _FAR,
+                "W": _FAR,
+                "M": 16,
+                "B": 1,
+            }
+            names |= {f"{part}.{axis}": 0 for part in ("blockIdx", "threadIdx") for axis in "xyz"}
+            follower = Follower({**names, "threadIdx.y": thread}, "x")
+            try:
+                follower.follow(body, line)
+            except NotKnown:
+                return ""
+            rows = range(thread, channels * K * K, _TILE)
+            if len(follower.taken) < len(rows):
+                return ""
+            for step, (row, taken) in enumerate(zip(rows, follower.taken, strict=False)):
+                if taken.index < 0:
+                    return ""
+                if (got := _split(taken.index, _FAR)) != _split(row, K):
+                    before = follower.taken[step - 1].changes if step else 0
+                    changes = follower.changes[before : taken.changes]
+                    wrong.append((step, row, got, changes))
+                    break
+        if wrong:
+            step, row, got, changes = min(wrong, key=lambda first: first[:2])
+            return _describe_digits(K, row, got, changes if step else [], source)
+    return ""
+
+
+def _describe_digits(
+    K: int, row: int, got: tuple[int, int, int], changes: list[Change], source: str
+) -> str:
+    """Return the sentences about a row whose digits are wrong, and what changed them since the row before."""
+    right = _split(row, K)
+    name, wrong, wanted = next(
+        (name, is_, should_be)
+        for name, is_, should_be in zip("qpc", got[::-1], right[::-1], strict=True)
+        if is_ != should_be
+    )
+    text = (
+        f"Take K = {K}. Row {row} has (c, p, q) = {right}, and your kernel loads {got} for it: {name} is {wrong}, "
+        f"not {wanted}."
+    )
+    changes = [of for of in changes if of.name in ("c", "p", "q") and of.before != of.after]
+    if not changes:
+        return text
+    step = _STEP[name].format(*_split(_TILE, K)[::-1])
+    if len(changes) > _MOST_CHANGES:
+        return f"{text} {step}"
+    made = join_words([f"line {line} makes {name} {after}" for line, name, _, after in changes])
+    text += f" From row {row - _TILE}, {_split(row - _TILE, K)}, {made}."
+    lower = {"p": "q", "c": "p"}.get(name)
+    back = [
+        i for i, of in enumerate(changes) if of.name == lower and of.after == (of.before or 0) - K
+    ]
+    looks = re.compile(rf"\b{name} \+= [^;]*\b{lower} >= K\b")
+    asked = [n for n, words in enumerate(source.splitlines(), 1) if looks.search(words)]
+    if wrong == wanted - 1 and len(back) == len(asked) == 1 and changes[back[0]].line < asked[0]:
+        return (
+            f"{text} Line {changes[back[0]].line} takes K off {lower} before line {asked[0]} asks whether {lower} has "
+            f"reached K, so {name} misses the carry. Carry first, then take K off."
+        )
+    return f"{text} {step}"
 
 
 EXERCISE = Exercise(
@@ -140,6 +233,10 @@ EXERCISE = Exercise(
                 and _changes("q", attempt, before="x[")
                 and not _changes("q", attempt, behind="x[")
             ),
+        ),
+        Mistake(
+            lambda attempt: _follow_digits(attempt.source),
+            lambda attempt: attempt.runs_wrong and _follow_digits(attempt.source),
         ),
         Mistake(
             "Do the digits stay those of the row? Take the K of this shape. Write down (c, p, q) of each row below "

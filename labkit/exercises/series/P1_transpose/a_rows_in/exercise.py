@@ -2,7 +2,7 @@
 
 import re
 
-from labkit.exercises import Exercise, Mistake, counted
+from labkit.exercises import Attempt, Exercise, Mistake, counted
 from labkit.exercises.practice import TRANSPOSE
 
 _SHAPE = "a matrix of 64 x 96"
@@ -11,6 +11,15 @@ _MOVED = {"unique_bytes": 2 * 4 * 64 * 96}  # in and out
 _OTHER_LENGTH = re.compile(
     r"\bin\[[^]]*(?:\* *rows|\brows *\*)|\bout\[[^]]*(?:\* *columns|\bcolumns *\*)"
 )
+
+_BYTES = 4 * 64 * 96  # of `in`
+
+
+def _find_unused(attempt: Attempt) -> str:
+    """Return the index of the blocks, "blockIdx.y", that an attempt does not use; "" if it uses both, or none."""
+    unused = [name for name in ("blockIdx.x", "blockIdx.y") if name not in attempt.source]
+    return unused[0] if len(unused) == 1 else ""
+
 
 EXERCISE = Exercise(
     title="Rows in",
@@ -38,6 +47,24 @@ EXERCISE = Exercise(
             "The rows of the two matrices differ in length: a row of `in` has `columns` elements, a row of `out` "
             "has `rows`. So the element goes from in[row * columns + column] to out[column * rows + row].",
             lambda attempt: attempt.runs_wrong and attempt.matches(_OTHER_LENGTH),
+        ),
+        Mistake(
+            lambda attempt: (
+                f"No index depends on {_find_unused(attempt)}: blocks that differ in it alone copy the same elements, "
+                "and others are left out."
+            ),
+            lambda attempt: attempt.runs_wrong and _find_unused(attempt),
+        ),
+        Mistake(
+            lambda attempt: (
+                f"All of `in` is loaded {attempt.count('global_load_bytes', _SHAPE) / _BYTES:.0f} times: a thread has "
+                "a loop over many elements, and others load the same ones. The grid has a thread for each element: "
+                "none needs a loop."
+            ),
+            lambda attempt: (
+                attempt.count("global_load_bytes", _SHAPE) >= 2 * _BYTES
+                and attempt.matches(r"\b(?:for|while)\b")
+            ),
         ),
         Mistake(
             "Right, but the lanes of a warp load down a column: threadIdx.x should count along a row of `in`.",

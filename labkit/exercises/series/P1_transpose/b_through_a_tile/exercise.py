@@ -15,6 +15,20 @@ _LINES = [{f"global_{access}_lines": _LOADS, "busiest_warp": 16} for access in (
 _GUARD = re.compile(r"\bif \(([^{};]{1,300}?)\)\s*\{?\s*\w+\[")
 
 
+# "if (r < rows && c < columns) out[r * rows + c]"
+_WRONG_GUARD = re.compile(
+    r"\bif \((?:(\w+) < rows && (\w+) < columns\)\s*\{?\s*out\[\1 \* rows \+ \2\]|"
+    r"(\w+) < columns && (\w+) < rows\)\s*\{?\s*out\[\4 \* rows \+ \3\])"
+)
+
+
+def _finds_block_twice(attempt: Attempt) -> bool:
+    """Return whether two lines behind the barrier, "r = blockIdx.x * 32 + ...", use one part of blockIdx alone."""
+    behind = attempt.source.rpartition("__syncthreads")[2]
+    parts = re.findall(r"\bblockIdx\.([xy])", behind)
+    return len(parts) == 2 and parts[0] == parts[1]
+
+
 def _guards_alike(attempt: Attempt) -> bool:
     """Return whether two elements of an attempt have the same guard, so that one asks about the other's place."""
     guards = ["".join(guard.split()) for guard in _GUARD.findall(attempt.source)]
@@ -77,16 +91,38 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "The tile is turned, but the tiles are not: the block at (blockIdx.x, blockIdx.y) of `in` belongs to "
-            "(blockIdx.y, blockIdx.x) of `out`, and its guard compares with the size of `out`.",
+            "(blockIdx.y, blockIdx.x) of `out`.",
             lambda attempt: (
                 attempt.runs_wrong
                 and "__syncthreads" in attempt.source
                 and "race" not in attempt.findings
                 and attempt.matches(r"\[threadIdx\.x\]\[threadIdx\.y\]")
+                and not _finds_block_twice(attempt)
                 # each use of blockIdx.y counts rows with threadIdx.y
                 and not attempt.matches(
                     r"blockIdx\.y(?! \* (?:32|blockDim\.[xy]) \+ threadIdx\.y\b)"
                 )
+            ),
+        ),
+        Mistake(
+            "Both indices of the store come from one part of blockIdx. The block at (blockIdx.x, blockIdx.y) of `in` "
+            "belongs to (blockIdx.y, blockIdx.x) of `out`: its row there comes from blockIdx.x, its column from "
+            "blockIdx.y.",
+            lambda attempt: attempt.runs_wrong and _finds_block_twice(attempt),
+        ),
+        Mistake(
+            "The guard of the store is the wrong way round: `out` has `columns` rows, and each of them has `rows` "
+            "elements.",
+            lambda attempt: attempt.runs_wrong and attempt.matches(_WRONG_GUARD),
+        ),
+        Mistake(
+            "The store has no guard: at the edges of the matrix a thread may have no element of `out` to store, and "
+            "its place in the tile is empty.",
+            lambda attempt: (
+                attempt.findings
+                and "race" not in attempt.findings
+                and attempt.matches(r"[;{}]\s*out\[")
+                and "if" not in re.findall(r"\w+", attempt.source.rpartition("__syncthreads")[2])
             ),
         ),
         Mistake(

@@ -3,6 +3,7 @@
 import re
 
 from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises.arithmetic import describe_shares
 from labkit.exercises.practice import NIGHT, histogram
 
 _PIXELS = "4,096 pixels"
@@ -14,6 +15,19 @@ def _counts_more(attempt: Attempt) -> bool:
     """Return whether the first wrong bin has more than its number of pixels."""
     counts = _FIRST_COUNT.search(attempt.wrong)
     return counts is not None and int(counts[1]) > int(counts[2])
+
+
+def _describe_shares(attempt: Attempt) -> str:
+    """Return which pixel is not counted by one thread, on the first case."""
+    return describe_shares(attempt.source, "histogram", "pixels", 1000, 3, 128, "pixel")
+
+
+def _find_common_index(attempt: Attempt) -> str:
+    """Return the name that is an index of bins and of pixels; "" if there is none."""
+    bins, pixels = (
+        {*re.findall(rf"\b{array}\[(\w+)\]", attempt.source)} for array in ("bins", "pixels")
+    )
+    return next(iter(bins & pixels), "")
 
 
 EXERCISE = Exercise(
@@ -51,6 +65,28 @@ EXERCISE = Exercise(
             lambda attempt: attempt.findings and "atomicAdd" not in attempt.source,
         ),
         Mistake(
+            lambda attempt: (
+                f"`{_find_common_index(attempt)}` numbers the pixels, and here it is the index of a bin, too. The bin "
+                "of a pixel is its value, pixels[...], and each pixel adds 1 to it."
+            ),
+            lambda attempt: attempt.runs_wrong and _find_common_index(attempt),
+        ),
+        Mistake(
+            "A thread counts the pixels of one value here, so it reads all of them, and a value without a thread is "
+            "not counted. Deal out the pixels to the threads: each adds 1 to the bin of its pixel, with atomicAdd.",
+            lambda attempt: attempt.matches(r"\bpixels\[\w+\] == \w|== pixels\["),
+        ),
+        Mistake(
+            "atomicInc begins again at 0 when a bin has reached its second argument. atomicAdd(&bins[...], 1) has no "
+            "such end.",
+            lambda attempt: attempt.runs_wrong and "atomicInc" in attempt.source,
+        ),
+        Mistake(
+            "atomicExch only makes the store one step: between the read of a bin and this store, other threads add to "
+            "it, and that is lost. atomicAdd reads, adds and writes as one step.",
+            lambda attempt: attempt.runs_wrong and "atomicExch" in attempt.source,
+        ),
+        Mistake(
             "Some pixels are not counted: the grid has fewer threads than there are pixels.",
             lambda attempt: attempt.runs_wrong and not attempt.matches(r"\b(?:for|while|goto)\b"),
         ),
@@ -71,6 +107,11 @@ EXERCISE = Exercise(
             "Right, but the lanes of a warp load from places that lie apart: neighbouring threads should take "
             "neighbouring pixels.",
             lambda attempt: attempt.count("sectors_per_load", _PIXELS) > 1,
+        ),
+        Mistake(
+            _describe_shares,
+            lambda attempt: attempt.wrong.startswith("right") and _describe_shares(attempt),
+            vague=True,
         ),
     ),
 )

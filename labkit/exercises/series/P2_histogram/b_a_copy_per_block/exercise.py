@@ -2,10 +2,17 @@
 
 import re
 
-from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises.arithmetic import describe_shares
 from labkit.exercises.practice import NIGHT, histogram
 
 _PIXELS = "4,096 pixels"
+
+
+def _describe_shares(attempt: Attempt) -> str:
+    """Return which pixel is not counted by one thread, on the first case."""
+    return describe_shares(attempt.source, "histogram", "pixels", 1000, 3, 64, "pixel")
+
 
 EXERCISE = Exercise(
     title="A copy per block",
@@ -66,6 +73,33 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "A pixel is 0 to 255, so there are 256 counts: the array in shared memory has fewer.",
+            lambda attempt: (
+                "out of bounds" in attempt.findings
+                and "__shared__ array" in attempt.wrong
+                and (size := re.search(r"__shared__ [\w ]+ \w+\[(\d{1,9})\]", attempt.source))
+                and int(size[1]) < 256
+            ),
+        ),
+        Mistake(
+            "Only block 0 adds its counts to the bins, and those of the other blocks are lost: each block has its own "
+            "counts, and adds them itself.",
+            lambda attempt: (
+                attempt.wrong.startswith("right") and attempt.matches(r"\bif \(blockIdx\.x == 0\b")
+            ),
+        ),
+        Mistake(
+            "One thread goes through all 256 counts, one after the other, and the others wait for it: let thread v "
+            "take the counts v, v + blockDim.x and so on.",
+            lambda attempt: (
+                attempt.count("busiest_warp", _PIXELS) >= 256
+                and attempt.count("reduction_requests", _PIXELS) <= 32
+                and attempt.matches(
+                    r"\bif \(threadIdx\.x == 0\)\s*\{?\s*for \([^;]*= 0; \w+ < 256; (?:\+\+\w+|\w+\+\+)\)"
+                )
+            ),
+        ),
+        Mistake(
             "Threads of a block add to one count at the same time: atomicAdd works in shared memory, too.",
             lambda attempt: (
                 "race" in attempt.findings
@@ -89,6 +123,11 @@ EXERCISE = Exercise(
             "Each pixel still costs an atomic addition to global memory: count in shared memory, and add the "
             "counts once per block.",
             lambda attempt: attempt.count("reduction_requests", _PIXELS) >= 128,
+        ),
+        Mistake(
+            _describe_shares,
+            lambda attempt: attempt.wrong.startswith("right") and _describe_shares(attempt),
+            vague=True,
         ),
     ),
 )

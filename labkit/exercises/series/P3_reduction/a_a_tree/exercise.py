@@ -1,10 +1,22 @@
 """Exercise P3a: a sum from an empty cell."""
 
-from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
+import re
+
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises.arithmetic import describe_shares
 from labkit.exercises.practice import ADDITIONS, total
 
 _NUMBERS = "16,384 numbers"
 _READ = {"unique_bytes": 4 * 16384}
+
+# Of a wrong total: the threads of a block, and how many times too large it is.
+_TIMES = re.compile(r"blocks of (\d+), is wrong[^\n]*\n[^\n]* (\d+) times the right one")
+
+
+def _describe_shares(attempt: Attempt) -> str:
+    """Return which number is not added by one thread, on the first case."""
+    return describe_shares(attempt.source, "sum", "x", 1000, 3, 64, "number")
+
 
 EXERCISE = Exercise(
     title="A tree",
@@ -56,6 +68,20 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "Each thread of a block adds the block's sum to the total, which is as many times too large as a block has "
+            "threads. One of them adds it: if (threadIdx.x == 0).",
+            lambda attempt: (found := _TIMES.search(attempt.wrong)) and found[1] == found[2] != "1",
+        ),
+        Mistake(
+            "All threads add here, so the upper half changes sums while the lower half reads them. Only threads below "
+            "`half` add in a step; the barrier stays outside of the if.",
+            lambda attempt: (
+                "race" in attempt.findings
+                and attempt.matches(r"[;{)]\s*(\w+)\[threadIdx\.x\] \+= \1\[threadIdx\.x \+ \w+\];")
+                and not attempt.matches(r"\bif \([^;{}]*\)\s*\{?\s*(\w+)\[threadIdx\.x\] \+= ")
+            ),
+        ),
+        Mistake(
             "Blocks add to one total at the same time: only atomicAdd keeps all of their sums.",
             lambda attempt: attempt.runs_wrong and "atomicAdd" not in attempt.source,
         ),
@@ -75,6 +101,21 @@ EXERCISE = Exercise(
             "Threads of a warp meet in one bank: the words that they use at the same time do not lie side by side. "
             "Which word may thread t add to its own, so that neighbouring threads use neighbouring words in each step?",
             lambda attempt: attempt.count("shared_conflicts", _NUMBERS) > 0,
+        ),
+        Mistake(
+            "One thread adds up the sums of all threads of its block, one after the other, and the others wait. In a "
+            "tree half of the threads add in the first step, a quarter in the second, and so on.",
+            lambda attempt: (
+                attempt.count("busiest_warp", _NUMBERS) > 256
+                and attempt.matches(
+                    r"\bif \((?:threadIdx\.x == 0|!threadIdx\.x)\)\s*\{[^}]*\bfor \("
+                )
+            ),
+        ),
+        Mistake(
+            _describe_shares,
+            lambda attempt: attempt.wrong.startswith("right") and _describe_shares(attempt),
+            vague=True,
         ),
     ),
 )

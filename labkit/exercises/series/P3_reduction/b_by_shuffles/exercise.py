@@ -2,7 +2,8 @@
 
 import re
 
-from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises.arithmetic import describe_shares
 from labkit.exercises.practice import ADDITIONS, total
 
 _NUMBERS = "16,384 numbers"
@@ -15,6 +16,19 @@ _KEEPS_OLD_SUMS = re.compile(
     r"\b(\w+) \+= __shfl(?:(?!\b\1 = )[\s\S]){1,600}?\bif \((?:lane|threadIdx\.x) < (?!32\)|warpSize)[^;{}]*\)\s*\{?\s*"
     r"\1 = \w+\[(?:lane|threadIdx\.x)\];\s*\}?(?!\s*else)(?:(?!\b\1 = )[^;]){0,80}= 16;[^;]*;[^;]*\b\1 \+= __shfl"
 )
+
+# "for (int i = 0; i < 32; ++i) s += part[i]"
+_READS_32 = re.compile(
+    r"\bfor \([^;]*; (\w+) < (?:32|warpSize);[^;()]*\)\s*\{?\s*\w+ \+= \w+\[\1\]"
+)
+# Of a wrong total: the threads of a block, and how many times too large it is.
+_TIMES = re.compile(r"blocks of (\d+), is wrong[^\n]*\n[^\n]* (\d+) times the right one")
+
+
+def _describe_shares(attempt: Attempt) -> str:
+    """Return which number is not added by one thread, on the first case."""
+    return describe_shares(attempt.source, "sum", "x", 1000, 3, 64, "number")
+
 
 EXERCISE = Exercise(
     title="By shuffles",
@@ -60,6 +74,18 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
+            "This loop reads the sums of 32 warps, and a block has only blockDim.x / 32 of them: the other places were "
+            "never written. Read blockDim.x / 32 sums.",
+            lambda attempt: "uninitialized" in attempt.findings and attempt.matches(_READS_32),
+        ),
+        Mistake(
+            "The mask of a shuffle has a bit for each lane that takes part, and here only the lower lanes have one: "
+            "all 32 lanes have it in 0xffffffff.",
+            lambda attempt: (
+                "absent lane" in attempt.findings and attempt.matches(r"__shfl\w+\(0x[0fF]{1,7},")
+            ),
+        ),
+        Mistake(
             "Lanes of the first warp for which there is no other warp have nothing to load: they add 0.",
             lambda attempt: (
                 "uninitialized" in attempt.findings
@@ -71,6 +97,42 @@ EXERCISE = Exercise(
             "All warps store their sums in the same element. The sum of each warp needs a place of its own, with the "
             "number of the warp: threadIdx.x / 32.",
             lambda attempt: "race" in attempt.findings and attempt.matches(_LANES_PLACE),
+        ),
+        Mistake(
+            "__shfl_up_sync hands numbers to higher lanes: the sum of a warp arrives in lane 31, and lane 0 does not "
+            "get it. With __shfl_down_sync it arrives in lane 0.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and "__shfl_up_sync" in attempt.source
+                and not attempt.matches(r"\b31\b")
+            ),
+        ),
+        Mistake(
+            "After __shfl_down_sync lane 0 has the sum of its warp. Lane 31 gets numbers from no other lane.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and "__shfl_down_sync" in attempt.source
+                and attempt.matches(r"== 31\b")
+            ),
+        ),
+        Mistake(
+            "Between lanes that are 32 apart there is no shuffle: a lane gets its own number back, and adds it a "
+            "second time. The first step is 16 lanes.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"= (?:32|warpSize);[^;]*;[^;]*__shfl_down_sync")
+            ),
+        ),
+        Mistake(
+            "Each warp of a block adds the sums of all warps, and then adds that to the total: it is as many times too "
+            "large as a block has warps. Only the first warp goes on behind the barrier.",
+            lambda attempt: (
+                (found := _TIMES.search(attempt.wrong))
+                and int(found[1]) == 32 * int(found[2])
+                and not attempt.matches(
+                    r"\bwarp == 0|threadIdx\.x < 32|threadIdx\.x / 32 == 0|!warp\b|threadIdx\.x == 0"
+                )
+            ),
         ),
         Mistake(
             "In the second level, the lanes for which there is no warp still hold their sums of the first, and these "
@@ -90,6 +152,11 @@ EXERCISE = Exercise(
             "The tree still goes through shared memory: below 32 threads, and before that, a shuffle takes its "
             "place.",
             lambda attempt: attempt.counts and "__shfl" not in attempt.source,
+        ),
+        Mistake(
+            _describe_shares,
+            lambda attempt: attempt.wrong.startswith("right") and _describe_shares(attempt),
+            vague=True,
         ),
     ),
 )
