@@ -1,10 +1,11 @@
 """The sizes of rung 07 swept on the device in use, for data/sweeps/.
 
 The parts are, in this order: outputs per thread, with blocks that fit the map; blocks and channels,
-at the best outputs; the best of these at the largest batch; and, at the best of all, how far the
-loop over q is unrolled. Finished points are in the cache: an interrupted sweep continues where it
-stopped. Each part is a function of a layer and of `swept`, the layer's points so far, a table as
-`labkit.sweep` returns it. It returns the variants to measure.
+at the best outputs; the best of these at the largest batch; at the best of all, how far the loop
+over q is unrolled; and points of page 07 (sizes) with that loop not unrolled. Finished points are
+in the cache: an interrupted sweep continues where it stopped. Each part is a function of a layer
+and of `swept`, the layer's points so far, a table as `labkit.sweep` returns it. It returns the
+variants to measure.
 """
 
 import time
@@ -15,7 +16,7 @@ import pandas as pd
 from typer import Option
 
 from hostcuda.files import write
-from labkit import Layer, device, variant
+from labkit import LENET86, Layer, device, variant
 from labkit.ladder.rung import tiles
 from labkit.ladder.rungs.tuning import TUNED_DEVICE, TUNED_FILE
 from labkit.ladder.variants import Variant
@@ -32,6 +33,9 @@ MOST_THREADS = 512  # of a block in the second part
 UNROLLED_ROWS = (1, 2, 4, 8, 14, 20)  # in the last part, beside the best number of rows
 UNROLL = (1, 2, 3, 4)  # columns of the mask, beside all K of them
 CANDIDATES = 3  # pairs of rows and maps of each layer whose blocks are swept
+# of page 07 (sizes) on this layer: outputs per thread whose loop over q stays a loop
+ROLLED_LAYER = LENET86[1]
+ROLLED = (*product((4, 8, 17), (4, 6, 8)), (14, 8), (20, 8))
 # points of each layer that are measured with the most images, too
 FINALISTS, FINALISTS_BATCH = (8, 10_000)
 
@@ -39,6 +43,12 @@ FINALISTS, FINALISTS_BATCH = (8, 10_000)
 def _make_point(layer: Layer, rows: int, maps: int, block: tuple[int, int]) -> Variant:
     """Return the variant with these rows and maps per thread and this block, and up to four channels at a time."""
     return variant(RUNG, rows=rows, maps=maps, block=block, channels=min(4, layer.C))
+
+
+def _fit_width(layer: Layer, rows: int, threads: float) -> int:
+    """Return the width of a block, near `threads`, of which as few as possible have no work."""
+    columns = layer.Wo * tiles(layer.Ho, rows)
+    return tiles(columns, max(1, round(columns / threads)))
 
 
 def vary_outputs(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
@@ -49,11 +59,10 @@ def vary_outputs(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     points = {}  # a dict: without repetition, in order
     for rows, maps in product(ROWS, MAPS):
         if rows <= layer.Ho and maps <= layer.M:
-            columns = layer.Wo * tiles(layer.Ho, rows)
             for groups, threads in THREADS.items():
                 y = min(groups, tiles(layer.M, maps))
-                x = tiles(columns, max(1, round(columns * y / threads)))
-                points[_make_point(layer, rows, maps, (x, y))] = None
+                block = _fit_width(layer, rows, threads / y), y
+                points[_make_point(layer, rows, maps, block)] = None
     return list(points)
 
 
@@ -100,12 +109,22 @@ def vary_unrolling(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     ]
 
 
+def leave_rolled(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
+    """Return the points of `ROLLED` on `ROLLED_LAYER`, in blocks that fit; none on others. `swept` is unused."""
+    return [
+        variant(RUNG, **{**point.options, "unroll": 1})
+        for rows, maps in (ROLLED if layer == ROLLED_LAYER else ())
+        for point in [_make_point(layer, rows, maps, (_fit_width(layer, rows, THREADS[1]), 1))]
+    ]
+
+
 PARTS = {
     "outputs": vary_outputs,
     "blocks": vary_blocks,
     "channels": vary_channels,
     "finalists": select_finalists,
     "unroll": vary_unrolling,
+    "rolled": leave_rolled,
 }
 
 
@@ -143,7 +162,8 @@ def sweep(
     for name, layer in product(PARTS, LAYERS):
         swept = pd.concat(tables[1:] or tables, ignore_index=True)
         swept = swept[(swept["layer"] == layer.name) & swept["op_ms"].notna()]
-        points = PARTS[name](layer, swept)[::every]
+        if not (points := PARTS[name](layer, swept)[::every]):
+            continue
         images = FINALISTS_BATCH if name == "finalists" else None  # None: what suits the engine
         tables.append(table := measure.sweep(points, layer, images, repeat=repeat))
         # reason: why a point cannot run

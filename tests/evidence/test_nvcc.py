@@ -121,6 +121,31 @@ def test_nvcc_joins_the_reads_of_a_row():
     assert loads["line"].nunique() == 1
 
 
+@pytest.mark.skipif(
+    nsight.find("nvdisasm") is None or shutil.which("nvcc") is None,
+    reason="needs nvcc and nvdisasm",
+)
+def test_a_load_brings_as_many_weights_as_every_row_of_them_allows():
+    """As the pages 07 (tuning) and 07 (sizes) say: 24 bytes per row give loads of 8, a map per row loads of 4."""
+
+    def count(own=None, **sizes):
+        kernel = labkit.variant(7, rows=4, block=(160, 1), channels=4, source=own, **sizes)
+        instructions = memory_instructions(kernel, labkit.LENET86[1])
+        loads = instructions[(instructions["space"] == "shared") & (instructions["op"] == "ld")]
+        return loads.groupby("bytes")["count"].sum().to_dict()
+
+    assert [count(maps=maps) for maps in (4, 6, 8)] == [{16: 49}, {8: 147}, {16: 98}]
+    turned = labkit.variant(7).source
+    for before, after in {
+        "mask[TERMS][GROUPS * MAPS]": "mask[GROUPS * MAPS][TERMS]",
+        "mask[t][m] =": "mask[m][t] =",
+        "mask[(c * K + p) * K + q][mine + m]": "mask[mine + m][(c * K + p) * K + q]",
+    }.items():
+        assert turned.count(before) == 1
+        turned = turned.replace(before, after)
+    assert count(turned, maps=8) == {4: 392}
+
+
 SASS = """
 .text.conv:
 	//## File "/tmp/a/04_tiling.cu", line 41
