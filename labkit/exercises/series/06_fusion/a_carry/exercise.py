@@ -237,6 +237,7 @@ EXERCISE = Exercise(
         Mistake(
             lambda attempt: _follow_digits(attempt.source),
             lambda attempt: attempt.runs_wrong and _follow_digits(attempt.source),
+            vague=True,
         ),
         Mistake(
             "Do the digits stay those of the row? Take the K of this shape. Write down (c, p, q) of each row below "
