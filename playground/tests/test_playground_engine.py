@@ -524,6 +524,7 @@ def test_a_cell_of_a_page_is_sanitized_as_natively(lab, name, how):
 LAUNCHES = {
     "add": (4, 64, {"a": 256, "b": 256, "sum": 256, "n": 250}),
     "squares": (1, 32, {"x": 86 * 43, "a": 16 * 32, "d": 128}),
+    "stacks": (1, 32, {"x": 86 * 43, "a": 16 * 32, "d": 4 * 128}),
     "parts": (4, 64, {"x": 256, "left": 256, "n": 250}),
     "bias_relu": (4, 32, {"x": 256, "b": 2, "y": 256, "C": 2, "area": 64}),
     "honest": (2, 64, {"x": 128 * 256, "y": 128, "rows": 100, "columns": 256}),
