@@ -765,7 +765,7 @@ def test_what_limits_the_fastest_kernels_is_in_their_table():
     _, _, l1_second, tensor_second, _ = zip(*numbers["2"], strict=True)
     text = words_of("busy")
     assert max(l1 + tensor) < min(l2)
-    assert f"busiest unit, for {min(l2):.0f} to {max(l2):.0f} % of the time" in text
+    assert f"it is busy for {min(l2):.0f} to {max(l2):.0f} % of the time" in text
     assert f"moves {min(memory):.1f} to {max(memory):.1f} TB/s. A plain copy" in text
     copy = labkit.device("H200").measured["copy"] / 1e12
     assert f"moves {copy:.2f} TB/s on this card" in text
