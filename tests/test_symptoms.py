@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from labkit.base.errors import CheckFailed
+from labkit.exercises.subjects import Output
 from labkit.measure.compare import compare, compare_array
 from labkit.spec.reference import conv_float64
 
@@ -58,6 +59,15 @@ MISTAKES = {
     "each image was computed from the first one": conv_float64(X[[0, 0]], K),
     "weights of the first one": conv_float64(X, K[[0, 0, 0, 0]]),
     "the sum of a map goes on": RIGHT.cumsum(1),
+    "of one channel were taken to lie side by side": conv_float64(
+        X, K.reshape(3, 4, 5, 5).transpose(1, 0, 2, 3)
+    ),
+    "the result of the output behind it": np.roll(RIGHT.reshape(2, 4, -1), -1, 2).reshape(
+        RIGHT.shape
+    ),
+    "the result of the output before it": np.roll(RIGHT.reshape(2, 4, -1), 1, 2).reshape(
+        RIGHT.shape
+    ),
     "x was read one row too far": np.concatenate([RIGHT[:, :, 1:], RIGHT[:, :, :1]], 2),
     "the wrong ones are 0": without(RIGHT, EVERY, slice(1, 3)),
 }
@@ -70,6 +80,8 @@ def test_the_mistake_that_gives_the_same_outputs_is_named(says):
     wrong[:, :, 17 if "row too far" in says else 18 :] = (
         False  # what follows the array is not known
     )
+    if "the output" in says:  # else all of y is shifted
+        wrong[:, :, :, [0, *range(1, 21, 2), 20]] = False
     text = describe(np.where(wrong, y, RIGHT))
     if "row too far" in says:
         assert "y is shifted by one along h" in text or says in text
@@ -134,3 +146,25 @@ SQUARE = RANDOM.integers(1, 1000, (20, 20))
 def test_the_wrong_elements_of_an_array_are_described(result, expected, says):
     text = describe_array(np.array(result), expected)
     assert (says in text) if says else text == ""
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_a_mistake_that_an_exercise_lists_is_named_if_it_gives_all_elements(dtype):
+    right = np.arange(12).reshape(3, 4).astype(dtype)
+    output = Output("y", right, mistakes={"each is larger by 5": right + 5, "each is 0": 0 * right})
+    mistaken = 0 * right
+    with pytest.raises(CheckFailed, match="It looks as if each is 0"):
+        output.compare(mistaken, "a case")
+    mistaken[1, 1] = 7
+    with pytest.raises(CheckFailed) as failure:
+        output.compare(mistaken, "a case")
+    assert "looks as if each is" not in str(failure.value)
+
+
+def test_the_place_of_elements_that_are_not_stored_is_named():
+    output = Output("y", np.arange(12, dtype=np.float32).reshape(3, 4))
+    got = output.make_before()
+    got[:, :3] = output.expected[:, :3]
+    got[1, 1] = 99
+    with pytest.raises(CheckFailed, match=r"stored them\. They are in the last of 4 columns\."):
+        output.compare(got, "a case")

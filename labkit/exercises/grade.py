@@ -81,8 +81,8 @@ def grade(
     """
     task = exercise(which)
     if isinstance(task.subject, Numbers):
+        result = judge_numbers(task, attempt)  # it refuses what is no number, and too large ones
         source = repr(attempt)
-        result = judge_numbers(task, attempt)
     else:
         if len(attempt) != 1:
             raise LabError(

@@ -87,7 +87,9 @@ def _run(
                 break
         _mark("done")
     except hostcuda.driver.CompileError as error:
-        _mark("compile", text=f"{error.stderr or ''}\n{error.stdout or ''}"[:_MESSAGE])
+        output = f"{error.stderr or ''}\n{error.stdout or ''}".strip()
+        # the engine itself refuses too much shared memory: then no compiler has written anything
+        _mark("compile", text=(output or str(error.msg))[:_MESSAGE])
     # TypeError: a kernel has other parameters than the launch has arguments
     except (EngineError, hostcuda.driver.Error, MemoryError, TypeError) as error:
         checking.take()  # writes the records of the launches up to now

@@ -53,6 +53,7 @@ class _LineCount:
     requests: float = 0
     units: float = 0
     least_units: float = 0
+    bytes: float = 0
     access: str = ""
 
 
@@ -224,6 +225,7 @@ def _add_site(line: _LineCount, site: Mapping, name: str) -> None:
     line.number += number
     line.requests += site["requests"]
     line.units += units
+    line.bytes += site["bytes"]
     line.access = _ACCESSES[site["op"]]
     if counter.space == "global":
         # a request takes a sector per 32 bytes of its lanes, and at least one
@@ -240,7 +242,9 @@ def _describe(line: _LineCount, figure: str, warps: int) -> str:
     if not line.requests:
         return ""
     if figure == "requests":
-        return f" ({format_number(line.requests / warps)} per warp)"
+        # fewer sectors than its lanes' bytes fill
+        same = "; its lanes load the same numbers" if line.units * _SECTOR * 2 < line.bytes else ""
+        return f" ({format_number(line.requests / warps)} per warp{same})"
     if line.units <= _NEAR * line.least_units:
         return ""
     units, least = line.units / line.requests, line.least_units / line.requests

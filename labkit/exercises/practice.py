@@ -82,6 +82,50 @@ def total(random: np.random.Generator, n: int, blocks: int, threads: int) -> Arr
 ADDITIONS = "atomic additions, each lane's"
 
 
+def _list_wrong_scans(x: np.ndarray) -> dict[str, np.ndarray]:
+    """Return what wrong scans of the rows of `x` give, by what they do: for `Output`."""
+    first_of_warps = np.arange(x.shape[1]) % 32 == 0
+    sums = x.cumsum(axis=1, dtype=np.int32)
+    scans = {
+        "a place has the sum from its own number to the end of the row": (
+            x[:, ::-1].cumsum(axis=1, dtype=np.int32)[:, ::-1]
+        ),
+        "the first number of a row is added to no other place": np.where(
+            np.arange(x.shape[1]) == 0, sums, sums - x[:, :1]
+        ),
+        "the first number of each warp is added to no other place": (
+            np.where(first_of_warps, 0, x).cumsum(axis=1, dtype=np.int32)
+            + np.where(first_of_warps, x, 0)
+        ),
+        "a place gets the sum of its own warp, too, beside those of the warps before": (
+            sums + _sum_own_warps(x)
+        ),
+        "the distance grows by 1 from step to step: it should double": _scan_in_small_steps(x),
+    }
+    for width in (2**step for step in range(1, 8)):
+        before = np.zeros_like(sums)
+        before[:, width:] = sums[:, :-width]
+        scans[
+            f"each place has the sum of the last {width} numbers up to its own: the steps end too early"
+        ] = sums - before
+    return scans
+
+
+def _sum_own_warps(x: np.ndarray) -> np.ndarray:
+    """Return for each number of the rows of `x` the sum of the 32 numbers of its warp."""
+    starts = np.arange(0, x.shape[1], 32)
+    sums = np.add.reduceat(x, starts, axis=1, dtype=np.int32)
+    return np.repeat(sums, 32, axis=1)[:, : x.shape[1]]
+
+
+def _scan_in_small_steps(x: np.ndarray) -> np.ndarray:
+    """Return what the rows of `x` become in steps with the distances 1, 2, 3 and so on."""
+    part = x.copy()
+    for apart in range(1, x.shape[1]):
+        part[:, apart:] += part[:, :-apart].copy()
+    return part
+
+
 def scan(random: np.random.Generator, rows: int, columns: int) -> ArrayLaunch:
     """Return the launch of a prefix sum of each row: a block per row, a thread per number up to whole warps.
 
@@ -89,7 +133,7 @@ def scan(random: np.random.Generator, rows: int, columns: int) -> ArrayLaunch:
     """
     x = draw_summands(random, (rows, columns), _INT_MAX // columns)
     x = (x * random.choice([-1, 1], (rows, 1))).astype(np.int32)
-    y = Output("y", x.cumsum(axis=1, dtype=np.int32))
+    y = Output("y", x.cumsum(axis=1, dtype=np.int32), mistakes=_list_wrong_scans(x))
     return launch("scan", x, y, columns, grid=rows, block=32 * -(-columns // 32))
 
 
@@ -120,8 +164,19 @@ def softmax(random: np.random.Generator, rows: int, columns: int, highest: int) 
     x = (x - is_low * random.uniform(100, 2000, (rows, columns))).astype(np.float32)
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
     exact = powers / powers.sum(axis=1, keepdims=True)
+    # each lane has the numbers l, l + 32 and so on of a row
+    floats = powers.astype(np.float32)
+    of_lanes = np.stack([floats[:, lane::32].sum(axis=1) for lane in range(32)], axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        by_lanes = floats / np.tile(of_lanes, -(-columns // 32))[:, :columns]
+        by_first = floats / floats[:, :32].sum(axis=1, keepdims=True)
+    mistakes = {
+        "y has the exponentials, and nobody has divided them by their sum": powers,
+        "each lane divides by the sum of its own numbers, not by that of the row": by_lanes,
+        "only the first 32 numbers of a row are in its sum": by_first,
+    }
     # 1e-5: about 170 roundings
-    y = Output("y", exact.astype(np.float32), allowed=1e-5 * exact + 1e-12)
+    y = Output("y", exact.astype(np.float32), allowed=1e-5 * exact + 1e-12, mistakes=mistakes)
     return launch("softmax", x, y, rows, columns, grid=-(-rows // 4), block=(32, 4))
 
 
@@ -132,6 +187,27 @@ NO_LARGEST = Mistake(
         and ("up to 2,000" in attempt.wrong or not attempt.matches(r"\bf?max|\?"))
     ),
 )
+
+
+def _list_wrong_ranks(x: np.ndarray, threads: int) -> dict[str, np.ndarray]:
+    """Return what wrong counts of smaller numbers give, by what they do: for `Output`. A tile has `threads` numbers."""
+    n = len(x)
+    is_smaller = x < x[:, None]  # [i, j]: x[j] < x[i]
+    own = np.arange(n) // threads
+    tiles = [is_smaller[:, first : first + threads] for first in range(0, n, threads)]
+    counts = {
+        "numbers that are equal are counted, too": x <= x[:, None],
+        "larger numbers are counted, not smaller ones": x > x[:, None],
+        "each block compares with its own numbers only": is_smaller & (own == own[:, None]),
+        "the block compares with the first tile only": tiles[0],
+        "the first tile is left out": is_smaller[:, threads:],
+        "the count begins anew with each tile": tiles[-1],
+        "the last tile is left out": is_smaller[:, : len(tiles) * threads - threads],
+        "every turn compares with the numbers of the first tile": np.hstack(
+            [tiles[0][:, : tile.shape[1]] for tile in tiles]
+        ),
+    }
+    return {clause: which.sum(1, dtype=np.int32) for clause, which in counts.items()}
 
 
 def ranks(
@@ -145,7 +221,9 @@ def ranks(
     # tell which is smaller; some numbers occur several times.
     groups = random.integers(2**23, 2**24 - 2, -(-n // 8)) * random.choice([-1, 1], -(-n // 8))
     x = ((random.choice(groups, n) + random.integers(0, 3, n)) / 2**12).astype(np.float32)
-    rank = Output("rank", (x < x[:, None]).sum(1, dtype=np.int32))
+    rank = Output(
+        "rank", (x < x[:, None]).sum(1, dtype=np.int32), mistakes=_list_wrong_ranks(x, threads)
+    )
     return launch("ranks", x, n, rank, grid=-(-n // threads), block=block or threads)
 
 

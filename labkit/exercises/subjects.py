@@ -33,9 +33,11 @@ from labkit.measure.compare import (
     poison,
     tolerance,
 )
+from labkit.measure.symptoms import locate_elements
 from labkit.spec.layers import LENET86, Layer
 from labkit.spec.reference import conv_float64, error_scale
 
+_SAME = 1e-5  # the relative difference up to which floats are those that a mistake gives
 _TRIES = 100  # attempts to draw a shape that a rung supports
 LAYERS = {"layer 1": LENET86[0], "layer 2": LENET86[1]}
 LAYER_1 = {"layer 1": LENET86[0]}
@@ -262,12 +264,16 @@ class Output:
         so that an element which no thread stores is wrong.
     allowed : float or ndarray
         The largest error of an element.
+    mistakes : mapping of str to ndarray
+        What typical wrong kernels give in place of `expected`, by a clause that says what they do:
+        "numbers that are equal are counted, too".
     """
 
     name: str
     expected: np.ndarray
     before: np.ndarray | float | None = None
     allowed: np.ndarray | float = 0.0
+    mistakes: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def make_before(self) -> np.ndarray:
         """Return a new array with the values before the launch."""
@@ -286,18 +292,35 @@ class Output:
         return np.array(np.broadcast_to(before, self.expected.shape), dtype, order="C")
 
     def compare(self, got: np.ndarray, where: str) -> None:
-        """Raise CheckFailed if an element of `got` is wrong; it names the case, `where`, and how many are unset."""
+        """Raise CheckFailed if an element of `got` is wrong; it names the case, `where`, and the cause if known.
+
+        That is how many elements are unset, and where, or a mistake that gives all elements of `got`.
+        """
         try:
             compare_array(f"{self.name}, {where},", got, self.expected, self.allowed)
         except CheckFailed as wrong:
             words = f"u{self.expected.itemsize}"  # compare bits: a NaN is not equal to itself
-            untouched = (
-                int((got.view(words) == self.make_before().view(words)).sum())
-                if self.before is None
-                else 0
-            )
-            unset = f"\n{untouched:,} of its elements hold what they held before the launch: no thread has stored them"
-            raise CheckFailed(f"{wrong}{unset if untouched else ''}") from None
+            untouched = np.flatnonzero(
+                (got.view(words) == self.make_before().view(words)) & (self.before is None)
+            ).tolist()
+            message = str(wrong)
+            if untouched:
+                message += (
+                    f"\n{len(untouched):,} of its elements hold what they held before the launch: no thread has "
+                    "stored them"
+                )
+                if where_unset := locate_elements(untouched, got.shape):
+                    message += f". They are in {where_unset}."
+            for clause, mistaken in self.mistakes.items():
+                is_float = got.dtype.kind == "f"
+                if (
+                    np.allclose(got, mistaken, rtol=_SAME, atol=_SAME**2, equal_nan=True)
+                    if is_float
+                    else np.array_equal(got, mistaken)
+                ):
+                    message += f"\nIt looks as if {clause}."
+                    break
+            raise CheckFailed(message) from None
 
 
 class Before(NamedTuple):
@@ -535,8 +558,16 @@ def whole_number(value: object, what: str, least: int, most: int) -> int:
     LabError, with its name `what`, if it is no integer from `least` to `most`.
     """
     if not is_whole(value, least, most):
-        raise LabError(f"{value!r:.40} is no {what}; it is an integer from {least} to {most:,}")
+        raise LabError(f"{shorten(value)} is no {what}; it is an integer from {least} to {most:,}")
     return int(value)
+
+
+def shorten(value: object) -> str:
+    """Return the first characters of a reader's value as text, also of an integer that Python refuses to print."""
+    try:
+        return f"{value!r:.40}"
+    except ValueError:  # an integer of more than 4,300 digits
+        return "this number"
 
 
 def _as_scalar(value: object) -> object:

@@ -75,6 +75,7 @@ _WORD = re.compile(r"\w+|[-+*/%&|^<>=!]=|&&|\|\||<<|>>|\+\+|--|\S")
 _SLIPS, _LONGEST = 2, 150  # lines that may differ from the solution, and the most words of one
 _COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
 _CONDITIONS = {*_COMPARISONS, "&&", "||"}
+_MOST_WORDS = 9  # that a line lacks, or has in addition
 _TYPES = {"char", "short", "int", "unsigned", "half", "float", "double"}
 _MISSING = {
     "*": "a factor",
@@ -398,7 +399,7 @@ def _find_slip(words: Sequence[str], right: Sequence[str]) -> str:
 def _describe_edits(words: Sequence[str], right: Sequence[str]) -> str:
     """Return what a line lacks, or has in addition or in place of it, as the end of a sentence.
 
-    It is "" if that is more than six words, or a brace or a semicolon, or cannot be named.
+    It is "" if that is more than `_MOST_WORDS`, or a brace or a semicolon, or cannot be named.
     """
     edits = [
         edit
@@ -407,17 +408,24 @@ def _describe_edits(words: Sequence[str], right: Sequence[str]) -> str:
     ]
     lacked = [word for _, begin, end, *_ in edits for word in right[begin:end]]
     added = [word for *_, begin, end in edits for word in words[begin:end]]
-    if max(len(lacked), len(added)) > 6 or {*"{};"} & {*lacked, *added}:
+    if max(len(lacked), len(added)) > _MOST_WORDS or {*"{};"} & {*lacked, *added}:
         return ""
-    if not added and (kind := next((_MISSING[word] for word in lacked if word in _MISSING), "")):
+    if not added and (kind := _name_missing(lacked)):
         return f"lacks {kind}: compare it with what the index or the condition should say."
+    if lacked == ["++"] and added[:1] == ["+="]:
+        return f"has the step `{' '.join(added)}`: what happens to the elements between?"
     if not lacked and len(edits) == 1:
         return f"has `{' '.join(added)}`, which does not belong there."
     if lacked and len(edits) == 1 and "".join(added).isdigit():
-        return (
-            f"has the number {added[0]}, which is not right for each size of a block or an array."
-        )
+        place = "a name belongs" if len(lacked) == 1 else "an expression belongs"
+        return f"has the number {added[0]}, where {place}: which size or index is meant there?"
     return ""
+
+
+def _name_missing(words: Sequence[str]) -> str:
+    """Return what these words are, "a term", by the operator at one of their ends or else the first one; or ""."""
+    operators = [word for word in (words[0], words[-1], *words) if word in _MISSING]
+    return _MISSING[operators[0]] if operators else ""
 
 
 def _describe_exchanged(words: Sequence[str], right: Sequence[str]) -> str:
@@ -446,6 +454,8 @@ def _describe_exchanged(words: Sequence[str], right: Sequence[str]) -> str:
         return f"has `{word}`: = forgets what was there, += adds to it, and -= takes away from it."
     if pair <= {"x", "y", "z"} and words[places[0] - 1] == ".":
         member = words[places[0] - 2] + f".{word}"  # "threadIdx.y"
+        if not member.startswith(("thread", "block", "grid")):
+            return f"has `{member}`, where `.{before}` belongs."
         return f"has `{member}`: what do x and y count here, and along which of them are lanes neighbours?"
     if before.isdigit() and word.isdigit():
         if "__shared__" in words:

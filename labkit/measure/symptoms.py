@@ -63,10 +63,19 @@ def describe_places(
 ) -> Iterator[str]:
     """Yield a sentence if wrong results lie at an end of an axis, or at the same places of each block.
 
+    The parameters are those of `locate`.
+    """
+    if where := locate(along, shape, names):
+        yield f"All wrong ones are in {where}."
+
+
+def locate(along: Sequence[set[int]], shape: Sequence[int], names: Sequence[str]) -> str:
+    """Return where places lie if at an end of an axis, "the last of 5 rows", or at the same places of blocks; or "".
+
     Parameters
     ----------
     along : sequence of set of int
-        For each axis, the indices at which a result is wrong.
+        For each axis, the indices of the places.
     shape : sequence of int
     names : sequence of str
         The axes, "h".
@@ -76,8 +85,7 @@ def describe_places(
         for indices, extent, name in zip(along, shape, names, strict=True)
         if (where := _describe_axis(indices, extent, name))
     ]
-    if wheres:
-        yield f"All wrong ones are in {' and '.join(wheres)}."
+    return " and ".join(wheres)
 
 
 def _describe_axis(indices: set[int], extent: int, name: str) -> str:
@@ -165,10 +173,8 @@ def describe_array(
         All elements, the right ones, and the largest error of each.
     shape : sequence of int
     """
-    if len(shape) in _NAMES:
-        columns = (*shape, 1)[1]
-        along = [{place // columns for place in wrong}, {place % columns for place in wrong}]
-        yield from describe_places(along[: len(shape)], shape, _NAMES[len(shape)])
+    if where := locate_elements(wrong, shape):
+        yield f"All wrong ones are in {where}."
     if len(got) == 1:
         yield from _describe_multiple(got[0], expected[0])
     if len(wrong) < _FEWEST or not all(math.isfinite(got[place]) for place in wrong):
@@ -182,6 +188,15 @@ def _describe_multiple(got: float, expected: float) -> Iterator[str]:
     ratio = got / expected if expected else math.nan
     if math.isfinite(ratio) and ratio > 1.5 and abs(ratio - round(ratio)) < _SUMMED * ratio:
         yield f"It is {round(ratio)} times the right one."
+
+
+def locate_elements(places: Sequence[int], shape: Sequence[int]) -> str:
+    """Return where elements of an array of one or two axes lie, as `locate` does; `places` are those in C order."""
+    if len(shape) not in _NAMES:
+        return ""
+    columns = (*shape, 1)[1]
+    along = [{place // columns for place in places}, {place % columns for place in places}]
+    return locate(along[: len(shape)], shape, _NAMES[len(shape)])
 
 
 def _find_relation(
@@ -229,6 +244,12 @@ def _find_relation(
     if len(ratios) == 1 and len(values) > 1 and all(expected[place] for place in wrong):
         return f"each wrong one is {ratios.pop():.4g} times the right one"
     return ""
+
+
+def _move(at: _Place, pixels: int, Wo: int) -> _Place:
+    """Return the place of the same product in the output that is `pixels` further in its map."""
+    h, w = divmod(at.h * Wo + at.w + pixels, Wo)
+    return at._replace(h=h, w=w)
 
 
 def _list_mistakes(products: Products) -> Iterator[tuple[str, _Mistake]]:
@@ -298,6 +319,11 @@ def _list_mistakes(products: Products) -> Iterator[tuple[str, _Mistake]]:
             "each image was computed from the first one",
             read(x=lambda at: place_x(at._replace(b=0))),
         )
+    for pixels, neighbour in ((1, "behind"), (-1, "before")):
+        yield (
+            f"each wrong one has the result of the output {neighbour} it",
+            lambda at, pixels=pixels: ((place_x(_move(at, pixels, Wo)), place_k(at)),),
+        )
     if M > 1:
         yield (
             "each map was computed with the weights of the first one",
@@ -334,6 +360,10 @@ def _list_mistakes(products: Products) -> Iterator[tuple[str, _Mistake]]:
     yield (
         "a map was taken to have M masks, not C",
         read(k=lambda at: ((at.m * M + at.c) * K + at.p) * K + at.q),
+    )
+    yield (
+        "the masks of one channel were taken to lie side by side, not those of one map",
+        read(k=lambda at: ((at.c * M + at.m) * K + at.p) * K + at.q),
     )
     for name, down, right in (("row", 1, 0), ("column", 0, 1)):
         yield f"x was read one {name} too far", read(lambda at, d=down, r=right: place_x(at, d, r))

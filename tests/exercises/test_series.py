@@ -168,6 +168,7 @@ def test_a_cheat_says_which_number_stops_it(number):
         ("11a", (17, 3), "17 is no number of products; it is an integer from 1 to 16"),
         ("11a", (True, 3), "True is no number of products"),
         ("11a", (2.5, 3), "2.5 is no number of products"),
+        ("11a", (10**5000, 3), "this number is no number of products"),
         ("11b", (17, -1), "-1 is no exponent"),
         ("11b", (17, 60), "60 is no exponent; it is an integer from 0 to 59"),
         ("12a", ("seven", 3), "'seven' is no number of chunks"),

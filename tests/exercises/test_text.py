@@ -199,6 +199,8 @@ __global__ void add(const float *x, float *y, int n, int columns)
         ([(" * columns", "")], "Line 7 lacks a factor"),
         ([(" && n != 3", "")], "Line 8 lacks a condition"),
         ([("i < n", "i < n - 1")], "Line 6 has `- 1`, which"),
+        ([("* 64 + th", "* 64 + 2 * th")], "Line 6 has `2 *`, which"),
+        ([("blockIdx.x * 64 + ", "")], "Line 6 lacks a term"),
         (
             [("blockIdx.x * 64 + threadIdx.x", "blockIdx.x * (64 + threadIdx.x)")],
             "other parentheses",
@@ -207,8 +209,11 @@ __global__ void add(const float *x, float *y, int n, int columns)
             [("i * columns + threadIdx.y", "columns + i * threadIdx.y")],
             "the right words in another order",
         ),
-        ([("threadIdx.x; i < n", "5; i < n")], "Line 6 has the number 5, which is not right"),
-        ([("y[blockIdx.x] = sum", "y[0] = sum")], "Line 9 has the number 0, which is not right"),
+        ([("threadIdx.x; i < n", "5; i < n")], "Line 6 has the number 5, where a"),
+        (
+            [("y[blockIdx.x] = sum", "y[0] = sum")],
+            "Line 9 has the number 0, where an expression belongs",
+        ),
         ([("i < n", "i <= n"), ("sum > 0", "sum < 0")], "Line 6 has `<=`"),  # two lines
         ([], ""),  # the solution itself
         (

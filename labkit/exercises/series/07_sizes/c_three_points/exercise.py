@@ -6,7 +6,9 @@ Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` sa
 from functools import cache
 
 from labkit.base.errors import LabError
-from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.exercises import Attempt, Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.exercises.exercise import join_words
+from labkit.exercises.subjects import shorten
 from labkit.records.recorded import recorded
 from labkit.spec.layers import LENET72
 
@@ -29,7 +31,7 @@ def _read_times() -> dict[tuple[int, int], float]:
 def _as_pair(value: object) -> tuple[int, int]:
     """Return a reader's pair (ROWS, MAPS) as two ints; LabError if it is none, or the sweep did not time it."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise LabError(f"{value!r:.40} is no pair; a pair is (rows, maps), such as (8, 8)")
+        raise LabError(f"{shorten(value)} is no pair; a pair is (rows, maps), such as (8, 8)")
     rows, maps = (
         whole_number(size, f"number of {name}", 1, 32)
         for size, name in zip(value, ("rows", "maps"), strict=True)
@@ -48,6 +50,68 @@ def _count_numbers(rows: int, maps: int) -> float:
     return (rows + _LAYER.K - 1 + maps * _LAYER.K) / (rows * maps * _LAYER.K)
 
 
+def _count_twice(rows: int) -> float:
+    """Return how many per cent of the outputs of a map are computed twice."""
+    return 100 * (-(-_LAYER.Ho // rows) * rows / _LAYER.Ho - 1)
+
+
+def _list_pairs(attempt: Attempt) -> list[tuple[int, int]]:
+    """Return the reader's pairs (rows, maps)."""
+    pairs = [attempt.counts[f"pair {i}"] for i in range(_PAIRS)]
+    return [(int(pair["rows"]), int(pair["maps"])) for pair in pairs]
+
+
+def _explain_twice(attempt: Attempt) -> str:
+    """Return a sentence about the pairs that compute too many outputs twice; "" if there are none."""
+    several = sorted({rows for rows, _ in _list_pairs(attempt) if _count_twice(rows) > _MOST_TWICE})
+    threads = [-(-_LAYER.Ho // rows) for rows in several]
+    each = [
+        f"with {rows} rows, {count} threads compute {count * rows}"
+        for rows, count in zip(several, threads, strict=True)
+    ]
+    return several and (
+        f"A map of this layer has {_LAYER.Ho} rows. Its last thread moves up, and computes outputs of its neighbour "
+        f"again: {join_words(each)}."
+    )
+
+
+def _explain_numbers(attempt: Attempt) -> str:
+    """Return a sentence about the pairs that load too many numbers; "" if there are none."""
+    K = _LAYER.K
+    each = [
+        f"({rows}, {maps}) loads {rows + K - 1} + {maps * K} numbers for {rows * maps * K} multiply-adds"
+        for rows, maps in _list_pairs(attempt)
+        if _count_numbers(rows, maps) > _MOST_NUMBERS
+    ]
+    return each and (
+        f"A thread with few outputs loads much for each: per column of the mask ROWS + {K - 1} inputs and {K} weights "
+        f"per map. {join_words(each)}."
+    )
+
+
+def _explain_loads(attempt: Attempt) -> str:
+    """Return a sentence about the pairs whose weights no load of 16 bytes can bring; "" if there are none."""
+    each = [f"({rows}, {maps})" for rows, maps in _list_pairs(attempt) if maps % _PER_LOAD]
+    return each and (
+        "A row of weights in shared memory has one for each map of the thread, four bytes each. Every row begins at a "
+        "multiple of 16 bytes only if the number of maps is a multiple of four, which it is not in "
+        f"{join_words(each)}."
+    )
+
+
+def _explain_sums(attempt: Attempt) -> str:
+    """Return a sentence about the pairs with too many sums; "" if there are none."""
+    each = [
+        f"({rows}, {maps}) has {rows * maps}"
+        for rows, maps in _list_pairs(attempt)
+        if rows * maps > _MOST_SUMS
+    ]
+    return each and (
+        f"A sum is a register, and {_LAYER.K**2} multiply-adds in the unrolled code. With 64 sums the code was too "
+        f"long on layer 2 of lenet86, with 32 it was not; {join_words(each)}."
+    )
+
+
 def _count_answer(pair_1: object, pair_2: object, pair_3: object) -> dict[str, dict[str, float]]:
     """Return how many of the reader's pairs keep each rule, and the shortest recorded time of them over the sweep's.
 
@@ -60,15 +124,16 @@ def _count_answer(pair_1: object, pair_2: object, pair_3: object) -> dict[str, d
         raise LabError("a pair is there twice: these are three different points to time")
     times = _read_times()
     numbers = [_count_numbers(*pair) for pair in pairs]
-    twice = [100 * (-(-_LAYER.Ho // rows) * rows / _LAYER.Ho - 1) for rows, _ in pairs]
+    twice = [_count_twice(rows) for rows, _ in pairs]
     return {
+        **{f"pair {i}": {"rows": rows, "maps": maps} for i, (rows, maps) in enumerate(pairs)},
         _CASE: {
             "few_numbers": sum(number <= _MOST_NUMBERS for number in numbers),
             "few_twice": sum(percent <= _MOST_TWICE for percent in twice),
             "whole_loads": sum(maps % _PER_LOAD == 0 for _, maps in pairs),
             "few_sums": sum(rows * maps <= _MOST_SUMS for rows, maps in pairs),
             "slower": min(times[pair] for pair in pairs) / min(times.values()),
-        }
+        },
     }
 
 
@@ -100,25 +165,9 @@ EXERCISE = Exercise(
         Goal("your fastest pair over the fastest of 60", _count("slower"), at_most=1.1),
     ),
     mistakes=(
-        Mistake(
-            "A map of this layer has 27 rows. Its last thread moves up, and computes outputs of its neighbour again: "
-            "with 10 rows, 3 threads compute 30.",
-            lambda attempt: attempt.counts[_CASE]["few_twice"] < _PAIRS,
-        ),
-        Mistake(
-            "A thread with few outputs loads much for each: per column of the mask ROWS + 6 inputs and 7 weights per "
-            "map, for 7 · ROWS · MAPS multiply-adds.",
-            lambda attempt: attempt.counts[_CASE]["few_numbers"] < _PAIRS,
-        ),
-        Mistake(
-            "A row of weights in shared memory has one for each map of the thread, four bytes each. Every row begins "
-            "at a multiple of 16 bytes only if the number of maps is a multiple of four.",
-            lambda attempt: attempt.counts[_CASE]["whole_loads"] < _PAIRS,
-        ),
-        Mistake(
-            "A sum is a register, and 49 multiply-adds in the unrolled code. With 64 sums the code was too long on "
-            "layer 2 of lenet86, with 32 it was not.",
-            lambda attempt: attempt.counts[_CASE]["few_sums"] < _PAIRS,
-        ),
+        Mistake(_explain_twice, _explain_twice),
+        Mistake(_explain_numbers, _explain_numbers),
+        Mistake(_explain_loads, _explain_loads),
+        Mistake(_explain_sums, _explain_sums),
     ),
 )

@@ -1,6 +1,7 @@
 """Exercise 07a: shared weights."""
 
 import math
+import re
 
 from labkit.exercises import HIDDEN, LAYERS, Bound, Exercise, Goal, InPlaceOf, Mistake, counted
 from labkit.spec.layers import Layer
@@ -10,6 +11,8 @@ _LAYER, _LOADS, _MOST = "layer 2", "global_load_requests", 10_000
 _CHANNELS = Layer("several channels", C=5, H=30, W=34, M=18, K=4), 1
 _LEAST = 11_760  # loads from shared memory: each brings four weights
 _MOST_GROUPS = 12_000
+# An array or an index with the map before the place in its mask.
+_MAP_BY_MAP = re.compile(r"\[MAPS\]\[|\* (?:TERMS|\(K \* K\)|K \* K) \+ (?:p|t)\b")
 _GROUPS = counted(
     "shared_load_groups",
     _LAYER,
@@ -85,7 +88,7 @@ EXERCISE = Exercise(
         Mistake(
             "Follow one weight: element (p, q) of map m0 + m and channel c is k[((m0 + m) * C + c) * K * K + p * K + "
             "q]. Where in the array is it stored, and where is it read?",
-            lambda attempt: attempt.runs_wrong,
+            lambda attempt: attempt.runs_wrong and "divergent barrier" not in attempt.findings,
             vague=True,
         ),
         Mistake(
@@ -118,9 +121,19 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "The array has doubles. A load brings 16 bytes at most, so four weights come together only as floats.",
+            lambda attempt: (
+                attempt.count("shared_load_groups", _LAYER) > _MOST_GROUPS
+                and attempt.matches(r"__shared__[^;]*\bdouble\b")
+            ),
+        ),
+        Mistake(
             "The weights that a thread needs one after the other are not side by side. For each p and q it needs those "
             "of its maps, so the map is the last index, and a row has a multiple of four floats: mask[t][m].",
-            lambda attempt: attempt.count("shared_load_groups", _LAYER) > _MOST_GROUPS,
+            lambda attempt: (
+                attempt.count("shared_load_groups", _LAYER) > _MOST_GROUPS
+                and attempt.matches(_MAP_BY_MAP)
+            ),
         ),
     ),
 )

@@ -35,6 +35,14 @@ EXERCISE = Exercise(
             lambda attempt: attempt.wrong and attempt.matches(_UNLIKE),
         ),
         Mistake(
+            "Each pass has other masks: the copy has to run in all of them. Only the barrier before it is not needed "
+            "in the first pass.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"\bif \((?:c0 == 0|!c0)\)\s*\{?\s*for \(int i\b")
+            ),
+        ),
+        Mistake(
             "The second barrier stays as it is: no thread may sum before all masks are stored.",
             lambda attempt: (
                 {"uninitialized", "race"} & {*attempt.findings}

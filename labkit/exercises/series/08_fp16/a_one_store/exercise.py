@@ -29,7 +29,7 @@ EXERCISE = Exercise(
         Mistake(
             "The outputs are halves, and a pair of them is a half2 of 4 bytes: convert the float2 before the "
             "store.",
-            lambda attempt: attempt.wrong and "(float2 *)" in attempt.source,
+            lambda attempt: attempt.wrong and attempt.matches(r"\(float2? \*\)"),
         ),
         Mistake(
             "A half2 has to lie at a multiple of four bytes. With an odd number of pixels every second map begins "
@@ -40,7 +40,9 @@ EXERCISE = Exercise(
         Mistake(
             "There is a store of a half2 now, but the two stores of single pixels are executed as well: they "
             "belong into an else.",
-            lambda attempt: attempt.count(_STORES, "layer 1") > 800,
+            lambda attempt: (
+                attempt.count(_STORES, "layer 1") > 800 and not attempt.matches(r"\belse\b")
+            ),
         ),
         Mistake(
             "The two pixels are together in a half2, and then its halves are stored one by one, as before. One store "

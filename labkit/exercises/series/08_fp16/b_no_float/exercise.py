@@ -6,6 +6,7 @@ of the smallest are lost. Halves whose last bits are lost in one long sum have a
 
 import re
 
+from hostcuda.source import loops
 from labkit.exercises import (
     HIDDEN,
     LAYERS,
@@ -25,13 +26,24 @@ _ROUNDING = 2.0**-11  # the largest relative error of one rounding to half
 # In each turn of the loop over i, a part of so many products is added to the sum.
 _SHORT_PARTS = re.compile(
     r"; *i \+= (2|4|8)\)\s*(?:\{[^}]*?)?\bsum = __hadd2\((?:sum\b|[^;]*, sum\);)"
+    r"|\bi\)? % (2|4|8) == \d\)\s*\{?\s*sum = __hadd2\(sum\b"
+)
+# The part begins at zero before each product.
+_ZERO_PER_PRODUCT = re.compile(
+    r"; *\+\+i\)\s*\{?\s*(?:half2 )?part = __\w*half2\w*\([^;]*[;,]\s*part = __hfma2"
 )
 
 
 def _count_terms(attempt: Attempt) -> int:
     """Return the number of products in a part that is added inside of the loop over i; 0 if there is none."""
     parts = _SHORT_PARTS.search(attempt.source)
-    return int(parts[1]) if parts else 0
+    return int(parts[1] or parts[2]) if parts else 0
+
+
+def _adds_products_alone(attempt: Attempt) -> bool:
+    """Return whether the loop over the steps has no addition but that of products, by __hfma2."""
+    loop = next((text for text in loops(attempt.source) if "__syncthreads" in text), "")
+    return "__hfma2(" in loop and not re.search(r"__hadd|\bpart\b[^;]* \+|\+=(?! TILE)", loop)
 
 
 EXERCISE = Exercise(
@@ -92,6 +104,21 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "In the loop over the steps nothing is added but single products. So each sum there goes on through all "
+            "steps, and a product that is added to a large sum loses its last bits. Sum the products of one step "
+            "alone, then add that part.",
+            lambda attempt: (
+                not attempt.wrong
+                and attempt.count("largest_error", _LONG.name) > 4.6 * _ROUNDING
+                and _adds_products_alone(attempt)
+            ),
+        ),
+        Mistake(
+            "The part is set to zero before each product, so only the last product of a step is left in it: it has to "
+            "begin at zero once per step.",
+            lambda attempt: attempt.runs_wrong and attempt.matches(_ZERO_PER_PRODUCT),
+        ),
+        Mistake(
             "The part has no value when the first product is added to it: it has to begin at zero in each step.",
             lambda attempt: (
                 attempt.wrong
@@ -123,15 +150,7 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "The result holds the last step only: the part has to be added to the sum of the steps before.",
-            lambda attempt: (
-                attempt.wrong
-                and "__hadd2" not in attempt.source
-                and " part" in attempt.source
-                and " + "
-                not in attempt.source.split("u_tile[i][threadIdx.x], part)")[-1].split(
-                    "__syncthreads"
-                )[0]
-            ),
+            lambda attempt: attempt.wrong.startswith("right") and attempt.matches(r"\bsum = part;"),
         ),
     ),
 )

@@ -1,8 +1,51 @@
 """Exercise 09a: rows in different banks."""
 
-from labkit.exercises import HIDDEN, LAYER_1, LAYERS, Exercise, InPlaceOf, Mistake, counted
+import math
+import re
+
+from labkit.exercises import HIDDEN, LAYER_1, LAYERS, Attempt, Exercise, InPlaceOf, Mistake, counted
 
 _NARROW = "layer 1 in tiles of 32 x 8"
+_PADDING = re.compile(r"\[DEPTH\]\[WN \+ (\d{1,3})\]")
+
+
+def _find_distance(attempt: Attempt, columns: int) -> int:
+    """Return how many words a row of `columns` halves and its padding has, by "[DEPTH][WN + 16]"; 0 if not known."""
+    padding = _PADDING.search(attempt.source)
+    return (columns + int(padding[1])) // 2 if padding else 0
+
+
+def _have_other_rows(attempt: Attempt) -> bool:
+    """Return whether u_tile and load_matrix_sync have different expressions of WN for the length of a row."""
+    lengths = [
+        re.search(pattern, attempt.source)
+        for pattern in (r"\[DEPTH\]\[([WN\d+*|() ]+)\];", r"\[warp\]\[0\]\[0\], ([WN\d+*|() ]+)\);")
+    ]
+    # the operands in any order, without parentheses
+    return (
+        all(lengths) and len({*(str(sorted(re.findall(r"[\w+*|]+", of[1]))) for of in lengths)}) > 1
+    )
+
+
+def _explain_narrow(attempt: Attempt) -> str:
+    """Return the sentence about rows that conflict only where a tile has 8 columns."""
+    words = _find_distance(attempt, 8)
+    return (
+        "Where a tile has 8 columns, its rows of 8 halves already lie one behind the other without a conflict. "
+        f"With more they are {words} words apart, and row {32 // math.gcd(32, words)} begins in the bank of row 0. "
+        "Which length is right for 8, 16 and 32 columns?"
+    )
+
+
+def _explain_wide(attempt: Attempt) -> str:
+    """Return the sentence about rows of 16 halves and their padding that conflict."""
+    words = _find_distance(attempt, 16)
+    return (
+        f"Rows of 16 halves are {words} words apart now, and row {32 // math.gcd(32, words)} begins in the bank of "
+        f"row 0. Eight rows of 4 words fill all banks if they lie an odd multiple of 4 words apart; {words} is "
+        f"{words // 4} times 4."
+    )
+
 
 EXERCISE = Exercise(
     title="Rows in different banks",
@@ -30,12 +73,11 @@ EXERCISE = Exercise(
     start_reaches=(6400, 0),
     mistakes=(
         Mistake(
-            "Where a tile has 8 columns, its rows of 8 halves already lie one behind the other without a conflict. "
-            "With 8 more they are 8 words apart, and row 4 begins in the bank of row 0. Which length is right for 8, "
-            "16 and 32 columns?",
+            _explain_narrow,
             lambda attempt: (
                 attempt.count("shared_load_conflicts", _NARROW) > 0
                 and not attempt.count("shared_load_conflicts", "layer 1")
+                and _find_distance(attempt, 8)
             ),
         ),
         Mistake(
@@ -44,12 +86,16 @@ EXERCISE = Exercise(
             lambda attempt: "WMMA needs a multiple" in attempt.wrong,
         ),
         Mistake(
-            "With this distance some of eight rows still meet in a bank. Eight rows of 4 words fill all banks if "
-            "they lie an odd multiple of 4 words apart.",
+            _explain_wide,
             lambda attempt: (
                 attempt.count("shared_load_conflicts", "layer 1") > 0
-                and "[DEPTH][WN +" in attempt.source
+                and _find_distance(attempt, 16) % 8 == 0 < _find_distance(attempt, 16)
             ),
+        ),
+        Mistake(
+            "u_tile has the rows of u one behind the other, which is row_major: with col_major the fragment gets "
+            "rows for columns.",
+            lambda attempt: attempt.runs_wrong and attempt.matches(r"matrix_b,[^;]*col_major"),
         ),
         Mistake(
             "More rows do not move a row to another bank; the rows have to be longer.",
@@ -61,10 +107,7 @@ EXERCISE = Exercise(
         Mistake(
             "The array and the stride of load_matrix_sync do not agree: both have to say how far apart the rows "
             "lie.",
-            lambda attempt: (
-                attempt.wrong
-                and ("[DEPTH][WN];" in attempt.source) != ("[warp][0][0], WN);" in attempt.source)
-            ),
+            lambda attempt: attempt.wrong and _have_other_rows(attempt),
         ),
     ),
 )

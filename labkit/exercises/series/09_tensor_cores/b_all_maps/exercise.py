@@ -1,14 +1,18 @@
 """Exercise 09b: a tile for all maps."""
 
+import re
+
 from labkit.exercises import HIDDEN, LAYER_1, Exercise, InPlaceOf, Mistake, counted
-from labkit.spec.layers import LENET72
+from labkit.spec.layers import LENET72, Layer
 
 _MAPS = "layer 2 of lenet72"  # 24 maps
+# Three tiles of maps: the third one is the first of a pair.
+_THREE = Layer("three tiles of maps", C=5, H=9, W=13, M=34, K=4), 3
 _LOADS = "global_load_requests"
 
 EXERCISE = Exercise(
     title="A tile for all maps",
-    subject=InPlaceOf("tensor_cores", "b", {_MAPS: LENET72[1], **LAYER_1}, HIDDEN[1:]),
+    subject=InPlaceOf("tensor_cores", "b", {_MAPS: LENET72[1], **LAYER_1}, (HIDDEN[1], _THREE)),
     lines=22,
     goals=(counted(_LOADS, _MAPS, at_most=14_900), counted(_LOADS, "layer 1", at_most=12_904)),
     start_reaches=(28120, 12904),
@@ -28,12 +32,38 @@ EXERCISE = Exercise(
             lambda attempt: "out of bounds" in attempt.findings and "k_tile[WM]" in attempt.source,
         ),
         Mistake(
+            "A lane reads sums from y_tile that other lanes store there: between store_matrix_sync and these reads "
+            "the lanes of the warp have to wait for each other.",
+            lambda attempt: (
+                "race" in attempt.findings
+                and "array y_tile" in attempt.wrong
+                and attempt.matches(r"store_matrix_sync\([^;]*;\s*(?:#[^\n]*\s*)?for \(int i\b")
+            ),
+        ),
+        Mistake(
             "The second sums are stored over the first ones in y_tile, while other lanes still read those. What says "
             "that all lanes of the warp have read them?",
             lambda attempt: (
                 "race" in attempt.findings
                 and "array y_tile" in attempt.wrong
                 and attempt.source.partition("store_matrix_sync")[2].count("__syncwarp") < 2
+            ),
+        ),
+        Mistake(
+            "The sums go on from one tile of pixels to the next: they have to begin at zero in each turn of the loop "
+            "over n0.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and "fill_fragment(" in attempt.source.partition("for (int n0")[0]
+                and "fill_fragment(" not in attempt.source.partition("for (int n0")[2]
+            ),
+        ),
+        Mistake(
+            "Only the blocks with blockIdx.y = 0 go on. With more than two tiles of maps, block 2 has to compute the "
+            "next two.",
+            lambda attempt: (
+                "three tiles of maps" in attempt.wrong
+                and attempt.matches(r"\bif \(blockIdx\.y(?: > 0| != 0| >= 1)?\)\s*\{?\s*return;")
             ),
         ),
         Mistake(
@@ -49,8 +79,7 @@ EXERCISE = Exercise(
             lambda attempt: (
                 attempt.wrong.startswith("right")
                 and "sum[" in attempt.source
-                and "k_tile[WM" not in attempt.source
-                and "* WM][step]" not in attempt.source
+                and {"0"} == {*re.findall(r"&k_tile\[([^\]]*)\]\[step\]", attempt.source)}
             ),
         ),
     ),

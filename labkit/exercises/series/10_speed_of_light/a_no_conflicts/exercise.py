@@ -1,5 +1,7 @@
 """Exercise 10a: maps apart."""
 
+import re
+
 from labkit.exercises import Attempt, Exercise, InPlaceOf, Mistake, counted
 from labkit.spec.layers import Layer
 
@@ -19,6 +21,9 @@ def _reads_misaligned(attempt: Attempt) -> bool:
     """Return whether `copy` reads a piece of `out` that does not begin at a multiple of its size."""
     return "misaligned" in attempt.findings and "&out[" in attempt.wrong
 
+
+# `copy` skips whole maps, "at / (Ho * Wo) * MAP", in place of gaps.
+_WHOLE_MAPS = re.compile(r"\bout\[at \+ [^;]*\* MAP\];")
 
 EXERCISE = Exercise(
     title="Maps apart",
@@ -46,9 +51,9 @@ EXERCISE = Exercise(
     start_reaches=(3.282143,),
     mistakes=(
         Mistake(
-            "There is a gap after each map now, but of a size that leaves the maps in the same banks: their "
-            "distance should be 8 words more than a multiple of 32, that is 16 halves more than one of 64. A word has "
-            "two halves.",
+            "A store of a warp still needs a bank for several words. The distance of two maps should be 8 words more "
+            "than a multiple of 32: then the four maps lie side by side. That is 16 halves more than a multiple of 64, "
+            "since a word has two halves.",
             lambda attempt: (
                 not attempt.wrong and _has_gaps(attempt) and attempt.count(_STORES, _NAME) > 1.25
             ),
@@ -64,6 +69,31 @@ EXERCISE = Exercise(
                         and attempt.source.count("__syncthreads") > 3
                     )
                 )
+            ),
+        ),
+        Mistake(
+            "`copy` skips a gap after each map, and `store` leaves none: there map m still begins at m * Ho * Wo.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and not _has_gaps(attempt)
+                and "maps + (m * Ho + h) * Wo + w," in attempt.source
+                and "*(const Piece *)&out[at]" not in attempt.source
+            ),
+        ),
+        Mistake(
+            "`copy` skips MAP halves per map, and `at` counts the Ho * Wo halves of these maps already: what is left "
+            "to skip is the gap.",
+            lambda attempt: attempt.runs_wrong and attempt.matches(_WHOLE_MAPS),
+        ),
+        Mistake(
+            "The maps have gaps in `out`, and none in y: there element `at` is y[at].",
+            lambda attempt: attempt.runs_wrong and "&y[at + " in attempt.source,
+        ),
+        Mistake(
+            "`copy` counts the halves of y, where maps have no gaps: Ho * Wo for each map.",
+            lambda attempt: (
+                "out of bounds" in attempt.findings
+                and attempt.matches(r"\bcopy\(maps, [^;]*\* MAP, thread\)")
             ),
         ),
         Mistake(
@@ -99,7 +129,9 @@ EXERCISE = Exercise(
             "The distance of two maps is no multiple of the four halves that `copy` moves at once. The figure counts "
             "its gap in words: in halves it is twice as large.",
             lambda attempt: (
-                _reads_misaligned(attempt) and attempt.matches(r"Ho\s*\*\s*Wo\)?\s*%\s*4")
+                _reads_misaligned(attempt)
+                and attempt.matches(r"Ho\s*\*\s*Wo\)?\s*%\s*4")
+                and not attempt.matches(_WHOLE_MAPS)
             ),
         ),
         Mistake(

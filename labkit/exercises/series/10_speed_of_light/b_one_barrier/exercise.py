@@ -42,7 +42,23 @@ EXERCISE = Exercise(
             lambda attempt: (
                 attempt.counts
                 and attempt.count("barriers", _NAME) > 7 * 5
-                and attempt.matches(r"\)\s*\{?\s*__syncthreads")
+                and attempt.matches(r"\bcopy\([^;]*;\s*if \([^;{]*\)\s*\{?\s*__syncthreads")
+            ),
+        ),
+        Mistake(
+            "The barrier before `fetch` has to stay: without it a thread copies the next image over the one that "
+            "others still read, and over the zeros at the beginning.",
+            lambda attempt: (
+                "race" in attempt.findings
+                and "array image" in attempt.wrong
+                and attempt.matches(r"b \+= gridDim\.x\) \{\s*fetch\(")
+            ),
+        ),
+        Mistake(
+            "The barrier behind `fetch` has to stay: it says that the image is complete, before other threads read it.",
+            lambda attempt: (
+                "array image" in attempt.wrong
+                and attempt.matches(r"\bfetch\(\(half \*\)image[^;]*;\s*for \(int m0\b")
             ),
         ),
         Mistake(

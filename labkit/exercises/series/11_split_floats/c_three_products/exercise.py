@@ -31,6 +31,15 @@ def _has_the_products(attempt: Attempt) -> bool:
     return sorted(has_high) == [(False, True), (True, False), (True, True)]
 
 
+def _find_other_sums(attempt: Attempt) -> str:
+    """Return the name of sums that products are added to and that nothing else reads, as "e" in mma(e, a, b); or ""."""
+    for name in dict.fromkeys(re.findall(r"\bmma\((\w+), ", attempt.source)):
+        used = re.sub(rf"\bmma\({name}, |\bfloat {name}\[", "", attempt.source)
+        if name != "d" and not re.search(rf"\b{name}\b", used):
+            return name
+    return ""
+
+
 EXERCISE = Exercise(
     title="Three products",
     subject=Kernels(
@@ -51,6 +60,13 @@ EXERCISE = Exercise(
         ),
     ),
     mistakes=(
+        Mistake(
+            lambda attempt: (
+                f"Products are added to `{_find_other_sums(attempt)}`, and nothing adds these sums to what is stored. "
+                "All three products can be added to the same d."
+            ),
+            lambda attempt: attempt.wrong.startswith("right") and _find_other_sums(attempt),
+        ),
         Mistake(
             "The low part is what the high part leaves: the float minus its half, converted back to a float. Then "
             "that is rounded to a half.",

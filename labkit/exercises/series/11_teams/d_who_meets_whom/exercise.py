@@ -1,8 +1,10 @@
 """Exercise 11d: who meets whom."""
 
+import re
+
 import numpy as np
 
-from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
 
 _TAPS, _WIDTH = 7, 128
 _COMPUTE, _FETCH, _STORE = 4, 2, 1  # warps
@@ -21,6 +23,27 @@ def filter_rows(random: np.random.Generator, rows: int, blocks: int):
     block = (32, _COMPUTE + _FETCH + _STORE)
     return launch("filter", x, a, Output("y", y.astype(np.float32)), rows, grid=blocks, block=block)
 
+
+# A call of `barrier` with another number of warps than that of its two teams.
+_OTHER_COUNT = re.compile(
+    r"\bbarrier\((?:IMAGE, (?!(?:COMPUTE \+ FETCH|FETCH \+ COMPUTE|6)\))"
+    r"|OUTPUT, (?!(?:COMPUTE \+ STORE|STORE \+ COMPUTE|5)\)))"
+)
+
+
+def _find_array(attempt: Attempt) -> str:
+    """Return the array of a race, "images" or "out"; or ""."""
+    array = re.search(r"__shared__ array (images|out)\b", attempt.wrong)
+    return array[1] if array else ""
+
+
+# Barriers and accesses to shared memory, as the solution has them: compute, fetch, store.
+_ACCESS = re.compile(r"\b(?:barrier\((?:IMAGE|OUTPUT)\b|images\[|out\[)")
+_RIGHT_ORDER = [
+    *("barrier(IMAGE", "images[", "out[", "barrier(OUTPUT"),
+    *("images[", "barrier(IMAGE"),
+    *("barrier(OUTPUT", "out["),
+]
 
 EXERCISE = Exercise(
     title="Who meets whom",
@@ -77,9 +100,31 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "A race: the teams meet, but at the wrong place or at too few threads. Who gives comes to the barrier "
-            "after its last store, who takes comes before its first load.",
-            lambda attempt: "race" in attempt.findings,
+            "A race: a barrier lets its warps go on before all of both teams are there. It waits for COMPUTE + FETCH "
+            "warps at IMAGE, and for COMPUTE + STORE at OUTPUT.",
+            lambda attempt: "race" in attempt.findings and attempt.matches(_OTHER_COUNT),
+        ),
+        Mistake(
+            lambda attempt: (
+                f"A race in `{_find_array(attempt)}`: its two teams meet where they should, and then they use one "
+                "buffer at the same time. Each team begins with buffer 0, and takes the other one in its next turn."
+            ),
+            lambda attempt: (
+                "race" in attempt.findings
+                and _find_array(attempt)
+                and _ACCESS.findall(attempt.source.partition("if (warp <")[2]) == _RIGHT_ORDER
+            ),
+        ),
+        Mistake(
+            lambda attempt: (
+                f"A race in `{_find_array(attempt)}`: its two teams meet, but at the wrong place. Who gives comes to "
+                "the barrier after its last store, who takes comes before its first load."
+            ),
+            lambda attempt: "race" in attempt.findings and _find_array(attempt),
+        ),
+        Mistake(
+            "The second argument of `barrier` is a number of warps: it makes 32 threads of each by itself.",
+            lambda attempt: attempt.matches(r"\bbarrier\(\w+, (?:32 \*|[^;]*\* 32\))"),
         ),
         Mistake(
             "It works, with a barrier more than needed: no fetch warp reads what another one has copied. So nobody "

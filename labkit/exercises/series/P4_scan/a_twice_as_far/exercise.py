@@ -42,12 +42,22 @@ EXERCISE = Exercise(
         Mistake(
             "The row in shared memory has nothing before its first number: where `apart` is larger than "
             "threadIdx.x there is nothing to add.",
-            lambda attempt: "out of bounds" in attempt.findings and "shared" in attempt.wrong,
+            lambda attempt: "out of bounds" in attempt.findings and "before its" in attempt.wrong,
+        ),
+        Mistake(
+            "A row of x and y has `columns` numbers: row blockIdx.x begins at blockIdx.x * columns. The block may have "
+            "more threads than that.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and attempt.matches(r"blockIdx\.x \* blockDim\.x|blockDim\.x \* blockIdx\.x")
+            ),
         ),
         Mistake(
             "The block is rounded up to whole warps: the threads from `columns` on have no number in the row. They "
             "take 0 in its place, store nothing, and still reach every barrier.",
-            lambda attempt: "out of bounds" in attempt.findings,
+            lambda attempt: (
+                "out of bounds" in attempt.findings and "__shared__" not in attempt.wrong
+            ),
         ),
         Mistake(
             "A step adds an input here. What is needed is the sum that lies `apart` before, as the step before has "

@@ -53,6 +53,14 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "A row of x and y has `columns` numbers: row blockIdx.x begins at blockIdx.x * columns. The block may have "
+            "more threads than that.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and attempt.matches(r"blockIdx\.x \* blockDim\.x|blockDim\.x \* blockIdx\.x")
+            ),
+        ),
+        Mistake(
             "The first warp is right, and a later one is not: each needs the sums of all warps before it.",
             lambda attempt: re.search(r"The first, \[0, (?:32|64)\]", attempt.wrong),
         ),
@@ -60,6 +68,22 @@ EXERCISE = Exercise(
             "The sums of the warps are complete only when all warps have stored theirs: a barrier has to stand "
             "before they are read.",
             lambda attempt: attempt.findings and "__syncthreads" not in attempt.source,
+        ),
+        Mistake(
+            "All lanes of a warp store a number to shared memory, and the other warps need one number of it: the sum "
+            "of its 32 numbers, which lane 31 has. Let this lane alone store.",
+            lambda attempt: (
+                attempt.count("shared_store_bytes", _ROWS) == _WARPS * 32 * 4
+                and attempt.count("shared_store_instructions", _ROWS) == _WARPS
+                and "__shfl" in attempt.source
+            ),
+        ),
+        Mistake(
+            "One barrier is enough: behind it a thread adds the sums of the warps before its own, up to seven, "
+            "itself. Nobody has to scan them before.",
+            lambda attempt: (
+                attempt.count("barriers", _ROWS) == 2 * _WARPS and "__shfl_up" in attempt.source
+            ),
         ),
         Mistake(
             "The steps still go through shared memory: within a warp a shuffle takes their place.",

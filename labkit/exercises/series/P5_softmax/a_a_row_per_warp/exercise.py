@@ -71,6 +71,14 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "A row belongs to the 32 lanes of one warp. With a step of 128 they take only every fourth group of 32 "
+            "numbers.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"\w+ \+= (?:128|blockDim\.x \* blockDim\.y)\)")
+            ),
+        ),
+        Mistake(
             "A row may have more numbers than a warp has lanes: in each pass lane l takes the numbers l, "
             "l + 32, l + 64 and so on, up to `columns`.",
             lambda attempt: (
@@ -107,6 +115,20 @@ EXERCISE = Exercise(
                 and attempt.source.count("__shfl") < 2
                 and not attempt.matches(r"\+=[^;]*__shfl")
                 and "__device__" not in attempt.source
+            ),
+        ),
+        Mistake(
+            "A row belongs to one warp. Shuffles exchange numbers within it, and __syncwarp orders its lanes: nothing "
+            "has to wait for the other warps of the block.",
+            lambda attempt: attempt.count("barriers", _ROWS) > 0,
+        ),
+        Mistake(
+            "The lanes of a warp load the same numbers. Let lane l take the numbers l, l + 32 and so on, and bring the "
+            "results of the lanes together by shuffles.",
+            lambda attempt: (
+                attempt.count("global_load_requests", _ROWS) > 3 * 64
+                and attempt.count("global_load_bytes", _ROWS)
+                > 2 * 32 * attempt.count("global_load_sectors", _ROWS)
             ),
         ),
         Mistake(

@@ -2,7 +2,8 @@
 
 import re
 
-from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises.exercise import join_words
 from labkit.exercises.practice import NO_LARGEST, softmax
 
 _ROWS = "8 rows of 256"
@@ -22,6 +23,26 @@ def _are_of_two_rows(finding: str) -> bool:
     """Return whether the two threads of a race, by the text of its finding, are of two warps: each has a row."""
     threads = _TWO_THREADS.search(finding)
     return threads is not None and threads[1] != threads[2]
+
+
+# "kept[threadIdx.y][threadIdx.x] = x[i]" in the loop over a row
+_ONE_PLACE = re.compile(
+    r"\bfor \([^;]*;[^;]*;[^;)]*\+= 32\)[^;]*(?<!x)(?<!y)\[threadIdx\.x\] = (?:\w+ \+ )?x\["
+)
+
+
+def _list_loads(attempt: Attempt) -> list[str]:
+    """Return the numbers of the lines that load from x, "x[i]"."""
+    lines = enumerate(attempt.source.splitlines(), 1)
+    return [str(number) for number, line in lines if re.search(r"\bx\[", line)]
+
+
+def _explain_two_loads(attempt: Attempt) -> str:
+    """Return the sentence about two loads of x per number."""
+    return (
+        f"Two loads per number are left, in lines {join_words(_list_loads(attempt))}. The first one can keep the "
+        "number in shared memory: then no other line has to load it again."
+    )
 
 
 EXERCISE = Exercise(
@@ -69,6 +90,16 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "A row belongs to one warp. Shuffles exchange numbers within it, and __syncwarp orders its lanes: nothing "
+            "has to wait for the other warps of the block.",
+            lambda attempt: attempt.count("barriers", _ROWS) > 0,
+        ),
+        Mistake(
+            "Each lane has one place in shared memory, and up to 32 numbers: the next pass writes over the one "
+            "before. A row has up to 1,024 numbers.",
+            lambda attempt: attempt.wrong.startswith("right") and attempt.matches(_ONE_PLACE),
+        ),
+        Mistake(
             "Two loads per number are left: one for the largest number, and one for the exponential that is kept. Keep "
             "the number itself in the first loop; the second can put the exponential in its place.",
             lambda attempt: (
@@ -78,19 +109,25 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "Two loads per number are left. The first loop already has each number: keep it there, for all "
-            "later loops.",
+            _explain_two_loads,
             lambda attempt: (
                 attempt.count("global_load_requests", _ROWS) == 128
                 and not attempt.matches(_READS_Y)
+                and len(_list_loads(attempt)) > 1
             ),
         ),
         Mistake(
             "The numbers wait in global memory: loads of what a kernel itself has stored to y count, too.",
             lambda attempt: (
                 attempt.count("global_load_requests", _ROWS) > 64
-                and "__shared__" not in attempt.source
-                and attempt.matches(_READS_Y)
+                and (
+                    attempt.matches(_READS_Y)
+                    # more stores than results: they go to y, since there is no other place
+                    or (
+                        "__shared__" not in attempt.source
+                        and attempt.count("global_store_requests", _ROWS) > 64
+                    )
+                )
             ),
         ),
         Mistake(

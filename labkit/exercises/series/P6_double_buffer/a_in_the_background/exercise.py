@@ -1,7 +1,12 @@
 """Exercise P6a: tiles that are copied to shared memory asynchronously."""
 
+import re
+
 from labkit.exercises import Exercise, Mistake
 from labkit.exercises.practice import NOT_COPIED, RANKS, make_ranks_goals
+
+# A loop over all numbers of a tile, whether they exist or not: "j < blockDim.x;".
+_WHOLE_TILE = re.compile(r"\bfor \([^;]*; *\w+ < (?:blockDim\.x|T|[A-Z]{2,}|\d+) *;")
 
 EXERCISE = Exercise(
     title="In the background",
@@ -23,7 +28,10 @@ EXERCISE = Exercise(
         Mistake(
             "The last tile may have fewer numbers than the block has threads: copy, and compare with, only those "
             "that exist.",
-            lambda attempt: {"out of bounds", "uninitialized"} & set(attempt.findings),
+            lambda attempt: (
+                ("out of bounds" in attempt.findings and " at x[" in attempt.wrong)
+                or ("uninitialized" in attempt.findings and attempt.matches(_WHOLE_TILE))
+            ),
         ),
     ),
 )

@@ -20,6 +20,15 @@ EXERCISE = Exercise(
             lambda attempt: "race with a copy" in attempt.findings,
         ),
         Mistake(
+            "Nobody copies the first tile: its copies have to begin before the loop, as in turn t those of tile t + 1 "
+            "begin.",
+            lambda attempt: (
+                "uninitialized" in attempt.findings
+                and attempt.source.count("__pipeline_memcpy_async(") == 1
+                and attempt.matches(r"\bfor \([^{}]*\{[^{}]*__pipeline_memcpy_async")
+            ),
+        ),
+        Mistake(
             "Nothing overlaps: each copy is waited for before the block reads a tile again. Start the copies of "
             "the next tile before you compare with the present one, and wait for them behind it.",
             lambda attempt: (
