@@ -367,7 +367,7 @@ def describe_tile_rows(code: str, names: Mapping[str, int]) -> str:
     for name, expression in re.findall(r"\bconst(?:expr)? int (\w+) = ([^;,]{1,80});", code):
         if (value := compute(expression, names)) is not None:
             names[name] = value
-    declared = re.search(r"__shared__ float tile\[[^\]]{1,80}\]\[([^\]]{1,80})\]", code)
+    declared = re.search(r"\bfloat tile\[[^\]]{1,80}\]\[([^\]]{1,80})\]", code)
     length = compute(declared[1], names) if declared else None
     if not length or not re.search(r"\btile\[threadIdx\.y \+ p\]\[threadIdx\.x \+ q\]", code):
         return ""
@@ -427,4 +427,6 @@ def describe_shares(
                 return f"{launch} {what} {taken.index} is taken more than once: {both}, in line {taken.line}."
             owners[taken.index] = owner
     missing = next((index for index in range(n) if index not in owners), None)
-    return "" if missing is None or not owners else f"{launch} no thread takes {what} {missing}."
+    if missing is None or not re.search(rf"\b{array}\[", body):
+        return ""
+    return f"{launch} no thread takes {what} {missing}."

@@ -38,6 +38,11 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "`tiles` is the number of tiles side by side, along w. Its line stays as it was: which block has which "
+            "tile does not change.",
+            lambda attempt: attempt.runs_wrong and attempt.matches(r"\bint tiles = \(Ho\b"),
+        ),
+        Mistake(
             "The lines of the sum stay as they were: output (h, w) is y[h * Wo + w] and needs the same inputs, "
             "whichever thread computes it. Only the lines of h and w change: there threadIdx.x and threadIdx.y change "
             "places.",

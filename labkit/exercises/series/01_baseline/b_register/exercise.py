@@ -100,7 +100,10 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "The store still stands inside of a loop: below all three loops it is done once per output.",
-            lambda attempt: 1600 < _count_stores(attempt) < 40_000,
+            lambda attempt: (
+                1600 < _count_stores(attempt) < 40_000
+                or (_count_stores(attempt) == 40_000 and attempt.matches(r"\] = sum *;"))
+            ),
         ),
         Mistake(
             "One store per channel is left, as layer 2 shows: below all three loops it is done once per output.",

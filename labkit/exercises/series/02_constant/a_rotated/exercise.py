@@ -82,5 +82,13 @@ EXERCISE = Exercise(
                 and "int i" in attempt.source
             ),
         ),
+        Mistake(
+            lambda attempt: (
+                f"On average, the lanes of a warp ask for {_count_turns_per_read(attempt.counts):.3g} different "
+                "elements at a time. A row has K, and neighbouring lanes should begin at neighbouring ones: with (i + "
+                "threadIdx.x) % K they do."
+            ),
+            lambda attempt: attempt.counts and 1 < _count_turns_per_read(attempt.counts) < 7,
+        ),
     ),
 )

@@ -39,6 +39,14 @@ EXERCISE = Exercise(
             lambda attempt: attempt.runs_wrong and attempt.matches(r"\b[qw] \+ 1\]"),
         ),
         Mistake(
+            "Blocks with an even m return, and the others compute m and m + 1: nobody computes map 0. Let the blocks "
+            "with an odd m return.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and attempt.matches(r"\bm % 2 == 0\) return;|!\(m % 2\)\) return;")
+            ),
+        ),
+        Mistake(
             "m goes up in twos now, and the grid still has a block for every map: in the last blocks m is M or more. "
             "These have to return.",
             lambda attempt: (

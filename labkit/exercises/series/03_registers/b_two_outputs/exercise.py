@@ -62,6 +62,16 @@ EXERCISE = Exercise(
             lambda attempt: "out of bounds" in attempt.findings and _find_further(attempt),
         ),
         Mistake(
+            "In an odd map the middle row has no partner, and its second output would lie beyond the map. Store the "
+            "second output only if there is one.",
+            lambda attempt: (
+                "out of bounds" in attempt.findings
+                and "write of 4 bytes at y[" in attempt.wrong
+                and attempt.matches(r"[;}]\s*y\[\(h \+ \w+\) \* Wo \+ w\] =")
+                and attempt.matches(r"\(Ho \+ 1\) / 2")
+            ),
+        ),
+        Mistake(
             "In an odd map the middle row has no partner. Here it takes the last row for one, which another thread "
             "stores, too. Store the second output only if there is one.",
             lambda attempt: (

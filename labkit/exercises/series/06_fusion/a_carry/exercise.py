@@ -8,7 +8,7 @@ from labkit.exercises.exercise import join_words
 from labkit.exercises.text import count_features
 from labkit.spec.layers import Layer
 
-_ADDS_ALL = re.compile(r"\bq \+= (?:TILE|16);|\bq = threadIdx\.y[,;]")
+_ADDS_ALL = re.compile(r"\bq \+= (?:TILE|16);")
 # A digit of TILE: "TILE % K", "TILE / (K * K)".
 _OF_TILE = re.compile(r"\b(?:TILE|16)(?: *[/%] *(?:K\b|\(K \* K\)))+")
 _ANY_K = (
@@ -185,6 +185,15 @@ EXERCISE = Exercise(
                 attempt.runs_wrong
                 and attempt.matches(_ADDS_ALL)
                 and "if (q >= K)" in attempt.source
+            ),
+        ),
+        Mistake(
+            "The first q is threadIdx.y here, up to 15. A digit is below K: c, p and q of the first row come from "
+            "divisions before the loop, as in the starting code.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and attempt.matches(r"\bq = threadIdx\.y[,;]")
+                and "while" not in attempt.source
             ),
         ),
         Mistake(

@@ -90,6 +90,21 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "The tile is not turned: a thread stores and reads at [threadIdx.x][threadIdx.y]. One of the two has to be "
+            "[threadIdx.y][threadIdx.x].",
+            lambda attempt: (
+                attempt.runs_wrong and attempt.source.count("[threadIdx.x][threadIdx.y]") == 2
+            ),
+        ),
+        Mistake(
+            "The tile has 32 x 32 elements, and `row` and `column` count in the whole matrix. A place in the tile "
+            "follows from threadIdx alone: [threadIdx.y][threadIdx.x].",
+            lambda attempt: (
+                "out of bounds" in attempt.findings
+                and attempt.matches(r"\w\[row\]\[column\]|\w\[column\]\[row\]")
+            ),
+        ),
+        Mistake(
             "The tile is turned, but the tiles are not: the block at (blockIdx.x, blockIdx.y) of `in` belongs to "
             "(blockIdx.y, blockIdx.x) of `out`.",
             lambda attempt: (

@@ -17,6 +17,10 @@ def _counts_more(attempt: Attempt) -> bool:
     return counts is not None and int(counts[1]) > int(counts[2])
 
 
+# "unsigned count = bins[...]; ... atomicAdd(&count, 1)"
+_LOCAL = re.compile(r"\b(?:unsigned|int) (\w+) = bins\[[^;]{1,100};[\s\S]{0,300}\batomicAdd\(&\1,")
+
+
 def _describe_shares(attempt: Attempt) -> str:
     """Return which pixel is not counted by one thread, on the first case."""
     return describe_shares(attempt.source, "histogram", "pixels", 1000, 3, 128, "pixel")
@@ -75,6 +79,14 @@ EXERCISE = Exercise(
             "A thread counts the pixels of one value here, so it reads all of them, and a value without a thread is "
             "not counted. Deal out the pixels to the threads: each adds 1 to the bin of its pixel, with atomicAdd.",
             lambda attempt: attempt.matches(r"\bpixels\[\w+\] == \w|== pixels\["),
+        ),
+        Mistake(
+            lambda attempt: (
+                f"atomicAdd adds to `{_LOCAL.search(attempt.source)[1]}` here, a variable of one thread. Between the "
+                "read of the bin and the store, other threads change it, and that is lost: a barrier would not help. "
+                "Add to the bin itself, atomicAdd(&bins[...], 1)."
+            ),
+            lambda attempt: attempt.findings and _LOCAL.search(attempt.source),
         ),
         Mistake(
             "atomicInc begins again at 0 when a bin has reached its second argument. atomicAdd(&bins[...], 1) has no "

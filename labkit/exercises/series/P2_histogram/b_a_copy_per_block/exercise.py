@@ -8,6 +8,9 @@ from labkit.exercises.practice import NIGHT, histogram
 
 _PIXELS = "4,096 pixels"
 
+# Of wrong bins: the threads of a block, and how many times too large they are.
+_TIMES = re.compile(r"blocks of (\d+), is wrong[^\n]*\n[^\n]* (\d+) times the right one")
+
 
 def _describe_shares(attempt: Attempt) -> str:
     """Return which pixel is not counted by one thread, on the first case."""
@@ -80,6 +83,11 @@ EXERCISE = Exercise(
                 and (size := re.search(r"__shared__ [\w ]+ \w+\[(\d{1,9})\]", attempt.source))
                 and int(size[1]) < 256
             ),
+        ),
+        Mistake(
+            "Each thread of a block adds all 256 counts to the bins, which are as many times too large as a block has "
+            "threads. Let thread v add the counts v, v + blockDim.x and so on.",
+            lambda attempt: (found := _TIMES.search(attempt.wrong)) and found[1] == found[2] != "1",
         ),
         Mistake(
             "Only block 0 adds its counts to the bins, and those of the other blocks are lost: each block has its own "

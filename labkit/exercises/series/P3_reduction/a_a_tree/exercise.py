@@ -73,6 +73,15 @@ EXERCISE = Exercise(
             lambda attempt: (found := _TIMES.search(attempt.wrong)) and found[1] == found[2] != "1",
         ),
         Mistake(
+            "Behind the tree the sum of the block is in the first element, part[0]: the others have sums of some "
+            "threads.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"\(threadIdx\.x < half\)")
+                and attempt.matches(r"\batomicAdd\(total, \w+\[(?!0\])")
+            ),
+        ),
+        Mistake(
             "All threads add here, so the upper half changes sums while the lower half reads them. Only threads below "
             "`half` add in a step; the barrier stays outside of the if.",
             lambda attempt: (

@@ -79,6 +79,22 @@ EXERCISE = Exercise(
             lambda attempt: "uninitialized" in attempt.findings and attempt.matches(_READS_32),
         ),
         Mistake(
+            "The place of a warp's sum is the number of the warp, threadIdx.x / 32. Its lane 0 has threadIdx.x 0, 32, "
+            "64 and so on, and the array has fewer elements.",
+            lambda attempt: (
+                "out of bounds" in attempt.findings
+                and attempt.matches(r"\blane == 0\)\s*\{?\s*\w+\[threadIdx\.x\] = ")
+            ),
+        ),
+        Mistake(
+            "All 32 lanes of a warp have its sum, and each of them adds it: only one of them may.",
+            lambda attempt: (
+                (found := _TIMES.search(attempt.wrong))
+                and found[2] == "32"
+                and "__shfl_xor_sync" in attempt.source
+            ),
+        ),
+        Mistake(
             "The mask of a shuffle has a bit for each lane that takes part, and here only the lower lanes have one: "
             "all 32 lanes have it in 0xffffffff.",
             lambda attempt: (
