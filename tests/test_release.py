@@ -81,7 +81,7 @@ def test_the_papers_figures_are_those_of_the_documents():
     counters = (ROOT / "data/counters.md").read_text("utf-8")
     for kind, said in {
         "global loads and stores": "Global memory: {1} of {0} counts of loads",
-        "shared memory, accesses as written": "keeps the accesses of the source: {1} of {0} counts agree",
+        "shared memory, accesses as written": "compiles each access as it is written: {1} of {0} counts agree",
         "shared memory, accesses joined by nvcc": "accesses into one: only {1} of {0} counts agree",
     }.items():
         counted = re.search(rf"^\| {kind} \| (\d+) \| (\d+) \|", counters, re.M).groups()

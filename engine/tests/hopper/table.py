@@ -114,7 +114,7 @@ of {len(kinds)} mistakes. For {noted} of these, it prints a note, not a finding,
 same on purpose.
 
 **{version}** finds {named} of the {len(lines)} mistakes on the GPU, with memcheck, racecheck and synccheck.
-A mistake counts as found if it leads to a report that the same program without the mistake does not get.
+A mistake counts as found if compute-sanitizer reports something that it does not report about the correct program.
 
 **Correct programs.** The programs also have {right} versions without a mistake. `hostcuda sanitize` reports nothing
 about them. compute-sanitizer reports errors in {len(alarms)} of them, which the last table of this page lists.
