@@ -601,8 +601,8 @@ def test_the_engines_document_says_how_many_cells_are_compared():
         f"**{len(OFFERED)} exercises.**",
         "at least 8 wrong answers",
         f"**{len(CELLS)} kernels that replace a kernel of the lab.**",
-        f"{min(mistakes) - 1} or {max(mistakes) - 1} wrong ones",
-        f"**{len(others)} cells with a kernel of their own.**",
+        f"{min(mistakes) - 1} or {max(mistakes) - 1} wrong versions",
+        f"**{len(others)} cells with any other kernel.**",
     ):
         assert words in " ".join(document.split())
 

@@ -119,8 +119,8 @@ A mistake counts as found if compute-sanitizer reports something that it does no
 **Correct programs.** The programs also have {right} versions without a mistake. `hostcuda sanitize` reports nothing
 about them. compute-sanitizer reports errors in {len(alarms)} of them, which the last table of this page lists.
 
-**The next table** has one row per mistake. "Right by luck" means that all four runs gave the right result in spite of
-the mistake. Two outcomes in one row mean that the four runs differed.
+**The next table** has one row per mistake. "Right by luck" means that all four runs of the program on the GPU gave the
+right result in spite of the mistake. If the four runs differed, the row has two outcomes.
 
 **"Wrong result" in the column "check mode"** means that hostcuda reports nothing, but the result on the CPU is wrong.
 
