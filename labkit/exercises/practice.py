@@ -167,7 +167,7 @@ def softmax(random: np.random.Generator, rows: int, columns: int, highest: int) 
     # each lane has the numbers l, l + 32 and so on of a row
     floats = powers.astype(np.float32)
     of_lanes = np.stack([floats[:, lane::32].sum(axis=1) for lane in range(32)], axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         by_lanes = floats / np.tile(of_lanes, -(-columns // 32))[:, :columns]
         by_first = floats / floats[:, :32].sum(axis=1, keepdims=True)
     mistakes = {
