@@ -150,8 +150,11 @@ def test_a_sweep_measures_its_parts_on_each_layer_in_their_order(monkeypatch):
     monkeypatch.setattr(sweep, "measure", SimpleNamespace(sweep=swept))
     result = run("sweep", "--dry", "--every", 7)
     assert result.exit_code == 0, result.exception
-    assert result.output.count("points, 0 cannot run") == 4 * len(sweep.PARTS)
-    assert [line.partition(",")[0] for line in result.output.splitlines()][::4] == [*sweep.PARTS]
+    *parts, last = sweep.PARTS
+    assert result.output.count("points, 0 cannot run") == 4 * len(parts) + 1
+    measured = [line.partition(":")[0] for line in result.output.splitlines()]
+    assert [line.partition(",")[0] for line in measured][::4] == [*parts, last]
+    assert measured[-1] == "rolled, lenet86 layer 2"
 
 
 # ------------------------------------------------------------------------------------- the counters
