@@ -103,9 +103,9 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
         "# Planted bugs: what the engine and compute-sanitizer find\n\n"
         f"The folder `engine/tests/check/corpus` has {len(bugs)} kernels. Each kernel has one bug, which was put there "
         f"on purpose. There are {len(kinds)} kinds of bugs. Each kernel also has a repaired version.\n\n"
-        "Two tools checked each kernel, with its bug and repaired. `hostcuda sanitize` ran on the CPU. NVIDIA's "
-        f"compute-sanitizer ran on an {device} on {date}. A bug counts as found if the tool reports it at the line "
-        "of the bug. `python -m recording compare-sanitizers` writes this page.\n\n"
+        "Two tools checked both versions of each kernel: the one with the bug, and the repaired one. `hostcuda "
+        f"sanitize` ran on the CPU. NVIDIA's compute-sanitizer ran on an {device} on {date}. A bug counts as found if "
+        "the tool reports it at the line of the bug. `python -m recording compare-sanitizers` writes this page.\n\n"
         "| | bugs found | repaired versions with a finding | kernels of the lab |\n|---|---:|---:|---|\n"
         f"| CPU engine | {_summarize(ours)} |\n| compute-sanitizer | {_summarize(theirs)} |\n\n"
         'The column "kernels of the lab" is about the kernels of the convolution lab, which have no planted bugs. '
