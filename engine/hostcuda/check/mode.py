@@ -53,6 +53,9 @@ _GCC = [
     "-g1",  # lines and inlined calls: a quarter of the assembler text
     # as with -g, else some accesses are reported at the line of their loop
     "-gstatement-frontiers",
+    # A copy of an argument has no line of its own, and gets that of the instruction before it: the
+    # step of a loop must not be moved there.
+    "-fno-schedule-insns2",
     # it copies accesses, which divergent lanes would then run one after the other
     "-fno-reorder-blocks",
     "-fno-thread-jumps",

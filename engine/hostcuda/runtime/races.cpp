@@ -256,7 +256,8 @@ __attribute__((noinline)) void race_of_bulk_copy(unsigned site, unsigned thread,
     text += std::string(stores ? "writes " : "reads ") + named_element(address, size);
     if (other.thread >= first_product_agent) {
         text += ", which a wgmma of another warpgroup, or one for which the thread's own has not waited, reads";
-    } else if (by_agent) text += ", which a bulk copy has written, and the thread has not waited at the mbarrier of that copy";
+    } else if (by_agent) text += ", which a bulk copy has written, and the thread has not waited at the mbarrier of that copy for the end of a "
+                                 "phase that counts these bytes";
     else text += format(", which thread %s %s, and nothing orders the two: no barrier, and no arrival of that thread, after its access, at "
                         "an mbarrier for which this thread has waited", name_of(other.thread).c_str(),
                         places.sites[other.site].operation == load ? "reads" : "writes");

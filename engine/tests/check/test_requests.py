@@ -154,3 +154,33 @@ def test_reads_of_constant_arrays_are_counted():
     assert all(
         value == 1 for table, value in zip(TABLES, values, strict=True) if "int" not in table
     )
+
+
+ARGUMENTS = r"""
+module = SourceModule('''#line 1 "arguments.cu"
+#include <cuda_fp16.h>
+extern "C" __global__ void pack(const half *a, const half *b, unsigned *c, int K) {
+    const int g = threadIdx.x / 4, t = threadIdx.x % 4;
+    auto word = [](half low, half high) {
+        return __half_as_ushort(low) | (unsigned)__half_as_ushort(high) << 16;
+    };
+    unsigned sum = 0;
+    for (int k = 0; k < K; k += 16) {
+        unsigned words[2];
+        for (int i = 0; i < 2; ++i) {
+            const half *from = b + (k + 2 * t + i * 8) * 8 + g;
+            words[i] = word(from[0], from[8]);
+        }
+        sum += words[0] ^ words[1];
+    }
+    c[threadIdx.x] = sum;
+}''', no_extern_c=True)
+a, c = cuda.to_device(np.zeros(4096, np.float16)), cuda.to_device(np.zeros(32, np.uint32))
+module.get_function("pack")(a, a, c, np.int32(64), grid=(1, 1), block=(32, 1, 1))
+cuda.Context.synchronize()
+print(json.dumps([[row["line"], row["op"]] for row in checking.launches()[-1].sites if row["space"] == "global"]))
+"""
+
+
+def test_a_copy_of_an_argument_has_the_line_of_its_call():
+    assert {(line, op) for line, op in run_script(ARGUMENTS)} == {(12, "ld"), (16, "st")}
