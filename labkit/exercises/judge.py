@@ -60,6 +60,7 @@ _LOOK = {
     "it has, the index is wrong.",
     "misaligned": "A vector access needs an address that is a multiple of its size: for which rows is it one?",
     _DIVERGENT: "All threads of a block have to reach the barrier: does a thread return, or skip it, before?",
+    "caller outside its mask": "The mask of a shuffle names each lane that executes it: 0xffffffff names all 32.",
     "absent lane": "A lane gets a number only from a lane that executes the same shuffle: which lanes do, and from "
     "which one does this lane read?",
     "uninitialized variable": "It is read before it has a value: what should it be at the beginning?",
@@ -567,6 +568,11 @@ def _suggest_thread(grade: Grade) -> str:
         return (
             "Which threads take part in this one result, and which inputs does each of them take? Try it with a "
             "few inputs more than there are threads: is each input taken exactly once?"
+        )
+    if times := re.search(r"each wrong one is (\d+) times the right one", text):
+        return (
+            f"What belongs to such an element is added {times[1]} times: do {times[1]} threads, warps or blocks take "
+            "the same, or does a loop repeat it?"
         )
     match = re.search(r"The first, (\[[\d, ]+\]): ([-\w.]+)", text)
     if match and match[2] in ("nan", "inf", "-inf") and "no thread has stored" not in text:

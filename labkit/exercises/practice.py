@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from labkit.exercises import Attempt, Case, Goal, Mistake, counted
+from labkit.exercises.exercise import join_words
 from labkit.exercises.subjects import (
     ArrayLaunch,
     Kernels,
@@ -489,10 +490,102 @@ EXCHANGED_REGISTERS = Mistake(
 )
 
 
+# Of the report of a deadlock: "31 more at bar.sync 2 (attempt.cu:5), which expects 128 and has 32".
+_WAITING = re.compile(r"at bar\.sync (\d+)[^;]*?, which expects (\d+) and has (\d+)")
+_BLOCK = 128  # threads: a producer's warp and three of consumers
+# A loop whose body begins with a wait, and stores numbers of x: "for (...) { wait(EMPTY, ALL); ... tile[j] = x[i];".
+_WAITS_FIRST = re.compile(
+    r"\bfor \([^{}]*\)\s*\{\s*wait\((\w+)[^;]*;[^{}]*\] = (?:[^;{}]*\? )?x\[",
+)
+
+
+def _name_barrier(number: str, source: str) -> str:
+    """Return a barrier's number with its name in a code, and the lines of its calls: "barrier 2 (lines 9 and 21)"."""
+    names = "|".join([number, *re.findall(rf"\b(\w+) = {number}\b", source)])
+    lines = [
+        str(place)
+        for place, line in enumerate(source.splitlines(), 1)
+        if re.search(rf"\b(?:wait|arrive)\(\s*(?:{names})\b", line)
+    ]
+    return f"barrier {number}" + (f" (lines {join_words(lines)})" if lines[1:] else "")
+
+
+def waits_first(attempt: Attempt) -> bool:
+    """Return whether the producer waits for the consumers before its first store, and they for it.
+
+    By the report, its warp waits at one barrier and the consumers at another. By the text, its loop
+    begins with that wait, and only one other wait is for this barrier.
+    """
+    counts = {arrived for _, _, arrived in _WAITING.findall(attempt.wrong)}
+    loop = _WAITS_FIRST.search(attempt.source)
+    return (
+        counts == {"32", "96"}
+        and loop is not None
+        and len(re.findall(rf"\bwait\(\s*{loop[1]}\b", attempt.source)) == 2
+    )
+
+
+def _explain_standstill(attempt: Attempt) -> str:
+    """Return who waits at which barrier for whom, from the report of a deadlock of two teams."""
+    waiting = _WAITING.findall(attempt.wrong)
+    live = re.search(r"all (\d+) threads wait", attempt.wrong)
+    for number, expected, arrived in waiting:
+        if int(arrived) % 32:
+            return (
+                f"Only a part of a warp comes to {_name_barrier(number, attempt.source)}: {arrived} threads are there. "
+                "All its lanes have to come. Which condition stands in front of the wait?"
+            )
+        if int(expected) != _BLOCK:
+            return (
+                f"At {_name_barrier(number, attempt.source)} {expected} threads are expected. Both teams come to it, "
+                f"32 threads and 96: name {_BLOCK}, those that wait and those that only arrive."
+            )
+    if waiting and live and int(live[1]) < _BLOCK:
+        number, _, arrived = waiting[0]
+        return (
+            f"{arrived} threads have come to {_name_barrier(number, attempt.source)} and wait for ever: the others "
+            "have ended. One team comes to it more often than the other. Compare the conditions of the two, for the "
+            "first tile and for the last."
+        )
+    if {arrived for *_, arrived in waiting} == {"32", "96"}:
+        by_count = {
+            arrived: _name_barrier(number, attempt.source) for number, _, arrived in waiting
+        }
+        return (
+            f"The producer's 32 threads wait at {by_count['32']}, and the consumers' 96 at {by_count['96']}: each team "
+            "waits for the other. Follow both from the beginning: at which tile do they come to different barriers?"
+        )
+    return (
+        "Warps wait for ever at a barrier to which not enough threads come. Each time, as many have to come as it "
+        "expects: those that wait, and those that only arrive."
+    )
+
+
+# "wait(EMPTY, 32)": groups: what is called, and the number of threads.
+_COUNT_OF_THREADS = re.compile(r"\b(wait|arrive)\([^;,]{1,60}, *(\d{1,4})\)")
+
+
+def _find_count(attempt: Attempt) -> re.Match | None:
+    """Return the first call of a barrier that names another number than that of the block's threads, or None."""
+    calls = _COUNT_OF_THREADS.finditer(attempt.source)
+    return next((call for call in calls if int(call[2]) != _BLOCK), None)
+
+
+def _explain_count(attempt: Attempt) -> str:
+    """Return which line names another number of threads than the block has."""
+    call = _find_count(attempt)
+    line = attempt.source.count("\n", 0, call.start()) + 1
+    return (
+        f"Line {line} names {call[2]} threads. Both teams come to this barrier, 32 threads and 96, so each call "
+        f"names {_BLOCK}: those that wait and those that only arrive."
+    )
+
+
+COUNTS_ONE_TEAM = Mistake(
+    _explain_count, lambda attempt: attempt.runs_wrong and _find_count(attempt) is not None
+)
 STANDS_STILL = Mistake(
-    "Warps wait for ever at a barrier to which not enough threads come. At each barrier both teams have to arrive "
-    "equally often, and both name the number of all threads that arrive there, 128: those that wait, and those that "
-    "only arrive.",
+    _explain_standstill,
     lambda attempt: "deadlock" in attempt.wrong and "__syncthreads" not in attempt.wrong,
 )
 

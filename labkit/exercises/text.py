@@ -32,9 +32,9 @@ _FLOATS = re.compile(
 )
 # "__float2half(0.5f)"
 _HALF_CONSTANT = re.compile(r"\b__(?:float|double)2half\w*\([-+\d.fFeE ]*\)")
-# A quotient that rounds down the work per thread: "n / (gridDim.x * blockDim.x)", "columns / 32".
+# A quotient that rounds down the work per thread or block: "n / (gridDim.x * blockDim.x)", "columns / 32".
 _DROPPED = re.compile(
-    r"\b(?:n|rows|columns) / (?:\([^()]*Dim[^()]*\)|\w*threads\b|warpSize\b|32\b)"
+    r"\b(?:n|rows|columns) / (?:\([^()]*Dim[^()]*\)|\w*threads\b|warpSize\b|32\b|(gridDim\.x)\b)"
 )
 _EXCHANGED = str.maketrans("/%", "%/")
 # the most characters of a text whose mistakes are explained: the rungs have up to 12,000
@@ -46,6 +46,10 @@ _BODY = re.compile(
 # A for whose body is a semicolon.
 _EMPTY_BODY = re.compile(r"\bfor \([^;{}]{0,200};[^;{}]{0,200};[^;{}()]{0,200}\)[ \n]{0,40};")
 
+# What may stand for an index of a thread or a block: a group's rank, a special register.
+_OTHER_INDEX = re.compile(r"_rank\b|_index\b|\basm\b")
+# A statement that is a shuffle: "; __shfl_down_sync(...);".
+_UNUSED_SHUFFLE = re.compile(r"[;{}]\s*(__shfl\w*\([^;{}]{0,300};)")
 _BARRIER = re.compile(r"\b__sync\w+|\bsync\w*\(|\bwait\w*\(")
 # Code with one of these may order accesses in ways that the text does not show.
 _OTHER_ORDER = re.compile(r"\basm\b|\bptx\b|\bcuda::")
@@ -173,7 +177,9 @@ def list_causes(attempt: Attempt, right_lines: Iterable[str]) -> Iterator[str]:
         )
     if not attempt.runs_wrong:
         return
+    right_lines = [*right_lines]
     yield from _find_barrier_in_loop(code, attempt.wrong)
+    yield from _find_unused(code, right_lines)
     # no y[...] or y + ...
     if "nothing was written" in attempt.wrong and not re.search(r"(?<!\.)\by(?:\[| \+ )", code):
         yield "No result is stored: a local variable ends with its thread. Store its value to y when it is complete."
@@ -182,6 +188,17 @@ def list_causes(attempt: Attempt, right_lines: Iterable[str]) -> Iterator[str]:
         yield from _find_lost(code)
     if "uninitialized" in attempt.findings:
         yield from _find_copies_of_itself(code)
+
+
+def _find_unused(code: str, right_lines: Iterable[str]) -> Iterator[str]:
+    """Yield sentences for an index that right code has and this one does not, and a shuffle whose result is lost."""
+    right = "\n".join(right_lines)
+    for name, group in (("threadIdx", "threads of a block"), ("blockIdx", "blocks")):
+        if name in right and name not in code and not _OTHER_INDEX.search(code):
+            yield f"`{name}` is not used here, so all {group} do the same work, and store or add the same."
+    if match := _UNUSED_SHUFFLE.search(code):
+        line = code.count("\n", 0, match.start(1)) + 1
+        yield f"Line {line}: nobody uses what this shuffle returns, and a shuffle changes no variable by itself."
 
 
 def _find_syntax(code: str) -> Iterator[str]:
@@ -245,10 +262,12 @@ def _find_exchanged(code: str, right_lines: Iterable[str]) -> Iterator[str]:
 
 def _find_lost(code: str) -> Iterator[str]:
     """Yield sentences for what makes results too small: a remainder that no thread takes, or an int for a fraction."""
-    if match := _DROPPED.search(code):
+    match = _DROPPED.search(code)
+    if match and "% gridDim.x" not in code:
+        owner = "block" if match[1] else "thread"
         yield (
-            f"`{match[0]}` drops the remainder: what is left over belongs to no thread. "
-            "Let each thread's index grow by the number of threads as long as it is below the end."
+            f"`{match[0]}` drops the remainder: what is left over belongs to no {owner}. "
+            f"Let each {owner}'s index grow by the number of {owner}s as long as it is below the end."
         )
     # not the counter of a for
     for name in dict.fromkeys(re.findall(r"(?<!\()\bint (\w+) = 0\b", code)):

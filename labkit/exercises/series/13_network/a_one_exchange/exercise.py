@@ -84,9 +84,35 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "A window is 4 x 4 here, not 2 x 2 as in convolution 1: all eight sums of a lane belong to it. Does the "
-            "maximum take each of them before the exchange?",
+            "The two halves of a window each have a maximum, and here one is added to the other. That of the window "
+            "is the larger of the two.",
+            lambda attempt: (
+                attempt.wrong.startswith("right") and attempt.matches(r"\+= *__shfl|\+ *__shfl")
+            ),
+        ),
+        Mistake(
+            "A shuffle down brings the number of a higher lane: lane 0 gets that of lane 4. So the lanes with below == "
+            "0 have the maximum of the window, and here the others store.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"__shfl_down_sync\([^;]*, *4\)")
+                and attempt.matches(r"\bif \(below\)\s*\{?\s*y\[")
+            ),
+        ),
+        Mistake(
+            "A window is 4 x 4 here: a lane has eight of its 16 outputs, and lane ^ 4 has the others. The steps are "
+            "the maximum of the lane's own eight sums, that of the two lanes, and a store to map * 4 + window. Which "
+            "of them is another one here?",
             lambda attempt: attempt.wrong.startswith("right") and "shfl" in attempt.source,
+            vague=True,
+        ),
+        Mistake(
+            "The two lanes of a window still meet in shared memory. A shuffle brings the number from the other lane's "
+            "register: __shfl_xor_sync(0xffffffff, number, 4).",
+            lambda attempt: (
+                0 < attempt.count("shared_instructions", _ON) < 120
+                and not attempt.count("lane_exchanges", _ON)
+            ),
         ),
         Mistake(
             "It works without shared memory, with more exchanges than one. A maximum may be taken in any order: first "

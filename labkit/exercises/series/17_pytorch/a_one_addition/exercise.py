@@ -10,13 +10,20 @@ _WARPS = _MAPS * _THREADS // 32
 # A warp loads and stores four times, and adds once; a tree in shared memory, over a block, takes 25 instructions more.
 _BUSIEST, _EXCHANGES = 4 * 3 + 1 + 27, 2 * 5
 _EXACT = 2**24  # up to it, float32 holds every integer
+_UNIT = 2.0**-12  # of the numbers: an int would lose it
+
+# The loop of the exchanges: lanes 16, 8, 4, 2 and 1 apart, in either order.
+_TREE = (
+    r"= 16; *\w+ (?:> 0|>= 1)?; *\w+ (?:/= 2|>>= 1)|= 1; *\w+ (?:< 32|<= 16); *\w+ (?:\*= 2|<<= 1)"
+)
 
 
 def gradients(random: np.random.Generator, images: int, channels: int, area: int):
     """Return the launch of the gradients of relu(x + b): a block per map; the sums of db are exact in any order."""
     shape = (images, channels, area)
     sign = random.choice([-1, 1], shape)
-    dy = (draw_summands(random, shape, _EXACT // (images * area)) * sign).astype(np.float32)
+    dy = draw_summands(random, shape, _EXACT // (images * area)) * sign
+    dy = (_UNIT * dy).astype(np.float32)
     y = random.normal(size=shape).astype(np.float32).clip(0)  # half of them are 0
     dx = np.where(y > 0, dy, np.float32(0))
     return launch(
@@ -81,9 +88,26 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "Each lane adds what it has after the exchanges, and only lane 0 has the sum of the warp: let that lane "
+            "alone add.",
+            lambda attempt: (
+                "db, " in attempt.wrong
+                and attempt.matches("__shfl_down")
+                and not attempt.matches(r"\bif \([^;{}]*\)\s*\{?\s*atomicAdd")
+            ),
+        ),
+        Mistake(
             "dx is right, and db is not. Lane 0 has the sum of the warp only if all 32 lanes take part in every "
             "exchange, with the lanes 16, 8, 4, 2 and 1 apart.",
+            lambda attempt: (
+                "db, " in attempt.wrong and attempt.matches("__shfl") and not attempt.matches(_TREE)
+            ),
+        ),
+        Mistake(
+            "dx is right, and db is not. Follow a number of dx to db: into the thread's sum, through the exchanges, "
+            "and by one addition per warp. Where is it lost, or taken twice?",
             lambda attempt: "db, " in attempt.wrong and attempt.matches("__shfl"),
+            vague=True,
         ),
         Mistake(
             "dx is still asked for, an element for each element of dy: 0 where y is 0.",

@@ -3,6 +3,7 @@
 import numpy as np
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises.exercise import format_number
 from labkit.exercises.subjects import draw_floats
 
 _ON, _N = "2 images of 16 channels", 2 * 320 * 16
@@ -67,7 +68,18 @@ EXERCISE = Exercise(
         Mistake(
             "Right, but the lanes of a warp still count through pixels, and those are C elements apart. Let lane and "
             "address count alike: element i lies at i.",
-            lambda attempt: attempt.count("global_store_sectors", _ON) > 4 * _N / 32,
+            lambda attempt: (
+                attempt.count("global_store_sectors", _ON)
+                > 4 * attempt.count("global_store_requests", _ON)
+            ),
+        ),
+        Mistake(
+            lambda attempt: (
+                "Right, but elements are stored more than once: "
+                f"{format_number(attempt.count('global_store_requests', _ON))} store requests, where "
+                f"{format_number(_N / 32)} are enough. By how much does a thread's i grow?"
+            ),
+            lambda attempt: attempt.count("global_store_requests", _ON) > 1.5 * _N / 32,
         ),
     ),
 )

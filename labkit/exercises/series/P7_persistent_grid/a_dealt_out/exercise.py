@@ -49,6 +49,13 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "A block takes several rows, and here all of them are added to one total, that with the block's number. "
+            "Each row has a total of its own.",
+            lambda attempt: (
+                attempt.wrong.startswith("right") and attempt.matches(r"\btotal\[blockIdx\.x\]")
+            ),
+        ),
+        Mistake(
             "Thread 0 adds its own sum alone, and each of the block's other threads has a sum of other numbers of "
             "the row.",
             lambda attempt: (

@@ -1,7 +1,15 @@
 """Exercise P7b: rows of uneven lengths, taken from a queue."""
 
-from labkit.exercises import Exercise, Mistake, counted
+from labkit.exercises import Attempt, Exercise, Mistake, counted
 from labkit.exercises.practice import make_row_goals, make_uneven_rows
+
+
+def _takes_for_block(attempt: Attempt) -> bool:
+    """Return whether thread 0 takes a row, and no shared memory brings it to other threads."""
+    return attempt.matches(r"threadIdx\.x == 0\)\s*\{?\s*row = atomicAdd") and not attempt.matches(
+        "__shared__"
+    )
+
 
 EXERCISE = Exercise(
     title="From a queue",
@@ -54,6 +62,30 @@ EXERCISE = Exercise(
                 and attempt.matches(r"\+ threadIdx\.x\b")
                 and not attempt.matches(r"__shared__|__shfl|threadIdx\.x == 0|!threadIdx\.x")
             ),
+        ),
+        Mistake(
+            "A block takes one row, and the queue's number grows by more than one: the rows between belong to nobody.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"atomicAdd\((?:&?next|next \+ 0|&next\[0\]), *(?![01u]+\))")
+            ),
+        ),
+        Mistake(
+            "A shuffle hands a number to the lanes of one warp. The row that thread 0 has taken comes to the first "
+            "warp alone: the other warps need it by shared memory.",
+            lambda attempt: (
+                attempt.runs_wrong and _takes_for_block(attempt) and attempt.matches("__shfl")
+            ),
+        ),
+        Mistake(
+            "Only thread 0 knows the row: `row` is a variable of each thread, and in the others it has no value. Let "
+            "it be __shared__.",
+            lambda attempt: attempt.runs_wrong and _takes_for_block(attempt),
+        ),
+        Mistake(
+            "It works, with more barriers than two per row. One says that the row's number is there, and the other "
+            "that all threads have used it.",
+            lambda attempt: attempt.count("barriers", "48 rows") > 2 * 2 * (48 + 4),
         ),
         Mistake(
             "The rows before *next are taken already: the first row of a block is what its atomicAdd returns.",

@@ -1,7 +1,7 @@
 """Exercise P9a: a producer warp hands tiles over to consumer warps."""
 
 from labkit.exercises import Exercise, Mistake, counted
-from labkit.exercises.practice import PRODUCED_RANKS, STANDS_STILL
+from labkit.exercises.practice import COUNTS_ONE_TEAM, PRODUCED_RANKS, STANDS_STILL, waits_first
 
 _ON = "480 numbers"  # 5 blocks; each loads 5 tiles of 3 requests, and its own numbers by 3
 
@@ -28,6 +28,7 @@ EXERCISE = Exercise(
         ),
     ),
     mistakes=(
+        COUNTS_ONE_TEAM,
         Mistake(
             "A thread that returns comes to no barrier behind it, and each barrier counts on all threads. A consumer "
             "without a number has to come to each of them, too: guard its load and its store, not its way.",
@@ -35,6 +36,12 @@ EXERCISE = Exercise(
                 "deadlock" in attempt.wrong
                 and attempt.matches(r"\bif \([^{};]*\)\s*(?:\{\s*)?return;[\s\S]*\bwait\(")
             ),
+        ),
+        Mistake(
+            "The producer waits for `empty` before it has filled the tile for the first time, and the consumers wait "
+            "for `full`. At the beginning the tile is empty, without a consumer's word. Then the consumers need not "
+            "come to `empty` after the last tile, either.",
+            waits_first,
         ),
         STANDS_STILL,
         Mistake(
@@ -58,6 +65,12 @@ EXERCISE = Exercise(
         Mistake(
             "Each consumer warp loads the tiles itself. One warp loads a tile for all three.",
             lambda attempt: attempt.count("global_load_requests", _ON) > 5 * (5 + 1) * 3,
+        ),
+        Mistake(
+            "Barrier 0 is that of __syncthreads(). Take a number from 1 to 15.",
+            lambda attempt: (
+                attempt.count("barriers", _ON) > 0 and "__syncthreads" not in attempt.source
+            ),
         ),
         Mistake(
             "It works, with barriers of all threads. Let the two teams meet at barriers with numbers.",

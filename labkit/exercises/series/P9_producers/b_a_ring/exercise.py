@@ -15,7 +15,7 @@ from labkit.exercises import (
     draw_summands,
     launch,
 )
-from labkit.exercises.practice import STANDS_STILL
+from labkit.exercises.practice import COUNTS_ONE_TEAM, STANDS_STILL
 
 _ON, _N, _WINDOW = "960 numbers", 960, 96
 _TILES, _STAGES, _WARPS = 10, 3, 4
@@ -77,6 +77,7 @@ EXERCISE = Exercise(
         ),
     ),
     mistakes=(
+        COUNTS_ONE_TEAM,
         Mistake(
             "Nobody tells the producer that a stage is empty. It runs ahead, stores over a tile that is still read, "
             "and arrives at a barrier for `full` twice.",
@@ -96,6 +97,11 @@ EXERCISE = Exercise(
                 and not attempt.matches(r"if \(\w+ >=? ")
             ),
         ),
+        Mistake(
+            "Everybody waits here, and nobody only arrives. The producer need not wait until the consumers have read "
+            "a full stage, nor they until an empty one is filled again: one side arrives, and the other waits.",
+            lambda attempt: "deadlock" in attempt.wrong and attempt.source.count("arrive(") == 1,
+        ),
         STANDS_STILL,
         Mistake(
             "A barrier of the whole block in a branch of one warp: the other warps wait at another place. Each stage "
@@ -108,10 +114,27 @@ EXERCISE = Exercise(
             lambda attempt: "race" in attempt.findings and not _names_next_tile(attempt),
         ),
         Mistake(
+            "Each stage needs two barriers of its own, six numbers for three stages. Here a barrier of `full` and one of "
+            "`empty` have the same number.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and attempt.matches(r"\bSTAGES = 3\b")
+                and attempt.matches(r"\bEMPTY = FULL \+ [012]\b|\bFULL = 1, EMPTY = [123]\b")
+            ),
+        ),
+        Mistake(
             "A stage is written while it is read, or read before it is full. The producer arrives at `full` after its "
             "last store to a stage. From the fourth tile on, it waits for `empty` of its stage before it stores. The "
-            "consumers release a stage when the outputs that begin in it are done, and no stage before.",
-            lambda attempt: "race" in attempt.findings or "uninitialized" in attempt.findings,
+            "consumers wait for two tiles before the first outputs, then for one more each time. They release a stage "
+            "when the outputs that begin in it are done, and no stage before.",
+            lambda attempt: "race" in attempt.findings,
+            vague=True,
+        ),
+        Mistake(
+            "The consumers read an element that no thread has stored: before its stage is full, or beyond the 96 numbers "
+            "of an output.",
+            lambda attempt: "uninitialized" in attempt.findings,
+            vague=True,
         ),
         Mistake(
             "Numbers are loaded more than once. A tile stays in the ring until the outputs that begin in it are done.",
