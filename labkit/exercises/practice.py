@@ -490,6 +490,15 @@ EXCHANGED_REGISTERS = Mistake(
 )
 
 
+OTHER_LANES = Mistake(
+    "The registers belong to lane 4 g + t, so g is the quotient of the lane's number by 4, and t the remainder.",
+    lambda attempt: (
+        attempt.runs_wrong
+        and attempt.matches(r"\bg = (?:threadIdx\.x|lane) (?:% \d+|/ (?!4\b)\d+)")
+    ),
+)
+
+
 # Of the report of a deadlock: "31 more at bar.sync 2 (attempt.cu:5), which expects 128 and has 32".
 _WAITING = re.compile(r"at bar\.sync (\d+)[^;]*?, which expects (\d+) and has (\d+)")
 _BLOCK = 128  # threads: a producer's warp and three of consumers

@@ -3,6 +3,7 @@
 from labkit.exercises import Case, Exercise, Kernels, Mistake
 from labkit.exercises.practice import (
     EXCHANGED_REGISTERS,
+    OTHER_LANES,
     has_own_products,
     make_product_goals,
     products,
@@ -22,6 +23,7 @@ EXERCISE = Exercise(
             "and two of b at once.",
             lambda attempt: attempt.count("matrix_operations", "5 products") == 2 * 5,
         ),
+        OTHER_LANES,
         EXCHANGED_REGISTERS,
         Mistake(
             "d[0] and d[2] do not lie side by side in c. Two neighbours of a row are d[0] and d[1], of row g, and "

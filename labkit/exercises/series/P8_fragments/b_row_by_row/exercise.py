@@ -6,6 +6,7 @@ from hostcuda.source import loops
 from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake
 from labkit.exercises.practice import (
     EXCHANGED_REGISTERS,
+    OTHER_LANES,
     has_own_products,
     make_product_goals,
     products,
@@ -63,6 +64,7 @@ EXERCISE = Exercise(
                 and attempt.matches(r"\bb\[([^\[\]]+)\][^;\[\]]*\bb\[\1 \+ 1\]")
             ),
         ),
+        OTHER_LANES,
         EXCHANGED_REGISTERS,
         Mistake(
             "Here a row of a has K halves, K / 2 words: row g begins at word g * K / 2, not at 8 g.",
@@ -74,6 +76,16 @@ EXERCISE = Exercise(
             "Each block has a product of its own: begin at element 16 K blockIdx.x of a, 8 K blockIdx.x of b, and "
             "128 blockIdx.x of c.",
             lambda attempt: attempt.wrong.startswith("right") and not has_own_products(attempt),
+        ),
+        Mistake(
+            "d is set to zero in each step of 16, inside the loop over k: only the products of the last step remain.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and any(
+                    re.search(r"\bd\[\w+\] = 0|\bfloat d\[4\] = \{", loop) and "mma(" in loop
+                    for loop in loops(attempt.source)
+                )
+            ),
         ),
         Mistake(
             "c is stored in each step of 16, and only the last store counts: the stores stand inside the loop over k. "
