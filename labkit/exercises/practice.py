@@ -637,9 +637,21 @@ MBARRIER_MISTAKES = (
         ),
     ),
     Mistake(
+        "Lane 1 of the producer's warp arrives at `full`, too. One thread alone announces the bytes and copies a tile.",
+        lambda attempt: (
+            "too many arrive at the mbarrier in full" in attempt.wrong
+            and "thread (1, 0, 0) of block" in attempt.wrong
+        ),
+    ),
+    Mistake(
         "The producer fills a stage again too early: the phase before has not ended there. First it waits until the "
         "stage is empty. Which parity has the phase of `empty` that ends when the tile of the lap before is read?",
         lambda attempt: "too many arrive" in attempt.wrong,
+    ),
+    Mistake(
+        "Compare the arrivals in the report: `full` was made for more than one. The producer alone arrives there, once "
+        "per tile.",
+        lambda attempt: _reports(attempt, r"mbarrier in full\b[^;]*has 1 of (?!1 )\d+ arrivals"),
     ),
     Mistake(
         "Compare the arrivals in the report: fewer have come than the mbarrier was made for. Who arrives at it, a "
@@ -678,9 +690,25 @@ MBARRIER_MISTAKES = (
         ),
     ),
     Mistake(
+        "Three warps arrive at `empty`, and its mbarrier is made for fewer: the stage is given back while others still "
+        "read.",
+        lambda attempt: (
+            {"race", "race with a copy"} & {*attempt.findings}
+            and attempt.matches(r"mbarrier_init\(&empty\[\w+\], *[12]\)")
+        ),
+    ),
+    Mistake(
+        "The consumers wait for the same parity of `full` in each lap, and it changes from lap to lap: 0, 1, 0, 1.",
+        lambda attempt: (
+            {"race", "race with a copy"} & {*attempt.findings}
+            and attempt.matches(r"try_wait_parity\(&full\[\w+\], *[01]\)")
+        ),
+    ),
+    Mistake(
         "A copy writes to a stage while it is read, or a stage is read before it is full. Which parity has the phase, "
         "in this lap, that ends when the stage is full, and which one when it is empty? And does a warp arrive behind "
         "its last read?",
         lambda attempt: {"race", "race with a copy"} & {*attempt.findings},
+        vague=True,
     ),
 )

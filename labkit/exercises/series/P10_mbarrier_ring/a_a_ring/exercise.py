@@ -91,6 +91,23 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "After __reduce_add_sync each lane has the sum of the warp, and here each adds it to the total: one lane "
+            "is enough.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"= __reduce_add_sync\([^;]*;\s*atomicAdd\(")
+            ),
+        ),
+        Mistake(
+            "Every block copies the first row: `blockIdx` is used for the total alone. Row blockIdx.x begins at number "
+            "blockIdx.x * columns.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.source.count("blockIdx") == 1
+                and attempt.matches(r"\btotal\[blockIdx\.x\]|\btotal \+ blockIdx\.x")
+            ),
+        ),
+        Mistake(
             "Warps load from global memory themselves. One thread copies each tile, with cp.async.bulk.",
             lambda attempt: attempt.count("global_load_requests", _ON) > 0,
         ),

@@ -114,8 +114,8 @@ EXERCISE = Exercise(
             lambda attempt: "race" in attempt.findings and not _names_next_tile(attempt),
         ),
         Mistake(
-            "Each stage needs two barriers of its own, six numbers for three stages. Here a barrier of `full` and one of "
-            "`empty` have the same number.",
+            "Each stage needs two barriers of its own, six numbers for three stages. Here a barrier of `full` and one "
+            "of `empty` have the same number.",
             lambda attempt: (
                 attempt.runs_wrong
                 and attempt.matches(r"\bSTAGES = 3\b")
@@ -131,8 +131,8 @@ EXERCISE = Exercise(
             vague=True,
         ),
         Mistake(
-            "The consumers read an element that no thread has stored: before its stage is full, or beyond the 96 numbers "
-            "of an output.",
+            "The consumers read an element that no thread has stored: before its stage is full, or beyond the 96 "
+            "numbers of an output.",
             lambda attempt: "uninitialized" in attempt.findings,
             vague=True,
         ),
