@@ -500,12 +500,8 @@ OTHER_LANES = Mistake(
 
 
 # Of the report of a deadlock: "31 more at bar.sync 2 (attempt.cu:5), which expects 128 and has 32".
-_WAITING = re.compile(r"at bar\.sync (\d+)[^;]*?, which expects (\d+) and has (\d+)")
+BARRIERS_WAITED_FOR = re.compile(r"at bar\.sync (\d+)[^;]*?, which expects (\d+) and has (\d+)")
 _BLOCK = 128  # threads: a producer's warp and three of consumers
-# A loop whose body begins with a wait, and stores numbers of x: "for (...) { wait(EMPTY, ALL); ... tile[j] = x[i];".
-_WAITS_FIRST = re.compile(
-    r"\bfor \([^{}]*\)\s*\{\s*wait\((\w+)[^;]*;[^{}]*\] = (?:[^;{}]*\? )?x\[",
-)
 
 
 def _name_barrier(number: str, source: str) -> str:
@@ -519,24 +515,9 @@ def _name_barrier(number: str, source: str) -> str:
     return f"barrier {number}" + (f" (lines {join_words(lines)})" if lines[1:] else "")
 
 
-def waits_first(attempt: Attempt) -> bool:
-    """Return whether the producer waits for the consumers before its first store, and they for it.
-
-    By the report, its warp waits at one barrier and the consumers at another. By the text, its loop
-    begins with that wait, and only one other wait is for this barrier.
-    """
-    counts = {arrived for _, _, arrived in _WAITING.findall(attempt.wrong)}
-    loop = _WAITS_FIRST.search(attempt.source)
-    return (
-        counts == {"32", "96"}
-        and loop is not None
-        and len(re.findall(rf"\bwait\(\s*{loop[1]}\b", attempt.source)) == 2
-    )
-
-
 def _explain_standstill(attempt: Attempt) -> str:
     """Return who waits at which barrier for whom, from the report of a deadlock of two teams."""
-    waiting = _WAITING.findall(attempt.wrong)
+    waiting = BARRIERS_WAITED_FOR.findall(attempt.wrong)
     live = re.search(r"all (\d+) threads wait", attempt.wrong)
     for number, expected, arrived in waiting:
         if int(arrived) % 32:

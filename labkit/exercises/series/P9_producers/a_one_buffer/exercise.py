@@ -1,9 +1,36 @@
 """Exercise P9a: a producer warp hands tiles over to consumer warps."""
 
-from labkit.exercises import Exercise, Mistake, counted
-from labkit.exercises.practice import COUNTS_ONE_TEAM, PRODUCED_RANKS, STANDS_STILL, waits_first
+import re
+
+from labkit.exercises import Attempt, Exercise, Mistake, counted
+from labkit.exercises.practice import (
+    BARRIERS_WAITED_FOR,
+    COUNTS_ONE_TEAM,
+    PRODUCED_RANKS,
+    STANDS_STILL,
+)
 
 _ON = "480 numbers"  # 5 blocks; each loads 5 tiles of 3 requests, and its own numbers by 3
+# A loop whose body begins with a wait, and stores numbers of x: "for (...) { wait(EMPTY, ALL); ... tile[j] = x[i];".
+_WAITS_FIRST = re.compile(
+    r"\bfor \([^{}]*\)\s*\{\s*wait\((\w+)[^;]*;[^{}]*\] = (?:[^;{}]*\? )?x\[",
+)
+
+
+def _waits_first(attempt: Attempt) -> bool:
+    """Return whether the producer waits for the consumers before its first store, and they for it.
+
+    By the report, its warp waits at one barrier and the consumers at another. By the text, its loop
+    begins with that wait, and only one other wait is for this barrier.
+    """
+    counts = {arrived for _, _, arrived in BARRIERS_WAITED_FOR.findall(attempt.wrong)}
+    loop = _WAITS_FIRST.search(attempt.source)
+    return (
+        counts == {"32", "96"}
+        and loop is not None
+        and len(re.findall(rf"\bwait\(\s*{loop[1]}\b", attempt.source)) == 2
+    )
+
 
 EXERCISE = Exercise(
     title="One buffer",
@@ -41,7 +68,7 @@ EXERCISE = Exercise(
             "The producer waits for `empty` before it has filled the tile for the first time, and the consumers wait "
             "for `full`. At the beginning the tile is empty, without a consumer's word. Then the consumers need not "
             "come to `empty` after the last tile, either.",
-            waits_first,
+            _waits_first,
         ),
         STANDS_STILL,
         Mistake(
