@@ -189,7 +189,8 @@ def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
     words, many = words_of("versus"), 10_000
     assert list(over(many, "device", "float32", "fused$")) == ["1.9", "1.6"]
     assert (
-        "1.9 times as fast as page 13's kernel in half precision, and 1.6 times in float" in words
+        "1.9 times as fast as page 13's kernel if both compute in half precision, and 1.6 times if both"
+        in words
     )
     for images, where, pixels in (
         ("float images on the device", "device", "float32"),
