@@ -89,9 +89,10 @@ class Lenet86(Model):
         self.kernels[0].sample(B * H * W, images, chosen, maps, self.x[0], B, h, w, H, W)
 
     def forward(self, B: int) -> None:
-        """Compute `scores` from `x`, for B images."""
+        """Compute `scores` from the first B images of `x[0]`; keep what the backward pass needs of each stage."""
         for i, (stage, kernels) in enumerate(zip(self.sizes.stages, self.kernels, strict=True)):
             kernels.conv_relu_max_pool(
+                # threads: each computes the windows side by side that `count_windows` returns
                 B * stage.M * stage.Hp * tiles(stage.Wp, count_windows(stage)),
                 self.x[i],
                 self._weights.at(f"conv{i + 1}"),

@@ -118,7 +118,10 @@ def record_counters(wanted_jobs: Iterable[jobs.Job]) -> None:
         recorded_keys = pd.MultiIndex.from_frame(table[KEYS[:3]])
         if not recorded_keys.isin(current_keys).all():
             merge_rows(
-                path, store.remove_numbers(table[recorded_keys.isin(current_keys)]), None, digits=10
+                path,
+                store.remove_rung_numbers(table[recorded_keys.isin(current_keys)]),
+                None,
+                digits=10,
             )
         wanted_jobs = [
             job for job in wanted_jobs if (job.program, job.shape, job.source) not in recorded_keys
@@ -176,7 +179,7 @@ def record_instructions() -> Path:
             program="textbook", shape=textbook["kernel"], source=textbook["kernel"].map(sources)
         )
     )
-    table = store.remove_numbers(
+    table = store.remove_rung_numbers(
         pd.concat(tables, ignore_index=True).assign(compiler=f"{nvcc.nvcc_version()}, {ARCH}")
     )
     rest = ["line", "instruction", "space", "op", "bytes", "predicated", "count"]
@@ -408,10 +411,12 @@ def _list_instructions(lines: list[dict]) -> str:
 def write_report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> dict[str, str]:
     """Return the texts of data/counters.md in Markdown, by the names of their markers.
 
-    `table` is what `explain_rows` returns, `theirs` what `separate_extra_wavefronts` returns.
+    `table` is what `explain_rows` returns: a row per launch and counter, with the engine's count
+    (counted), ncu's (ncu), the count that nvcc's instructions lead to (expected), and the reason of
+    a difference (why; without one, unknown). `theirs` is what `separate_extra_wavefronts` returns.
     """
     where, date = theirs["device"].iloc[0], theirs["date"].max()
-    close, named = table["error"] <= ALLOWED, table["why"] != ""
+    close, explained = table["error"] <= ALLOWED, table["why"] != ""
     shared = table["counter"].str.startswith("shared")
     parts = {
         "global loads and stores": table["counter"].str.startswith(GROUPS["Global memory"]),
@@ -434,8 +439,8 @@ def write_report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> di
                 ", ".join(
                     f"{count} {what}"
                     for count, what in (
-                        ((rows & ~close & named).sum(), "with a reason"),
-                        ((rows & ~close & ~named).sum(), "without"),
+                        ((rows & ~close & explained).sum(), "with a reason"),
+                        ((rows & ~close & ~explained).sum(), "without"),
                     )
                     if count
                 ),

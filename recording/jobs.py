@@ -128,7 +128,14 @@ def make_network_job() -> Job:
     conv, layer = variant("fp16"), LENET86[0]
     own = "".join((cuda_src() / name).read_text() for name in ("00_network.cu", "buffers.cu"))
     source = digest(f"{conv.source}{conv.defines(layer)}{own}")
-    return Job("00 network", "00 network", "lenet86, fp16", source, conv, layer)
+    return Job(
+        group="00 network",
+        program="00 network",
+        shape="lenet86, fp16",
+        source=source,
+        variant=conv,
+        layer=layer,
+    )
 
 
 def list_textbook_jobs() -> list[Job]:

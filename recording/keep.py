@@ -43,7 +43,7 @@ def merge_rows(
     """Merge rows into a device's CSV, which is written whole or not at all, and its digest; return the file.
 
     A new row replaces all old ones with the same values in the columns `key`; None replaces the
-    whole file. Labels have no rung's number ("tuning, rows=4"), as `store.remove_numbers` leaves
+    whole file. Labels have no rung's number ("tuning, rows=4"), as `store.remove_rung_numbers` leaves
     them. New columns are appended. Rows are sorted by `order`, else new ones come last. A float
     gets `digits` significant digits. `read` reads the old file.
     """
@@ -121,7 +121,9 @@ def record_times(
     new["date"] = date or datetime.date.today().isoformat()
     if "software" not in new:  # that of another device is not known here
         new["software"] = here.software if here.name == new["device"].iloc[0] else ""
-    new = results.set_types(store.remove_numbers(new)).drop_duplicates(results.KEY, keep="last")
+    new = results.set_types(store.remove_rung_numbers(new)).drop_duplicates(
+        results.KEY, keep="last"
+    )
     return record_table(
         new, "results", folder, results.KEY, results.ORDER, digits=6, read=results.read_stored
     )
@@ -171,7 +173,11 @@ def record_evidence(
         raise LabError("an empty table: there is nothing to record")
     order = by if order is None else list(order)
     return merge_rows(
-        Path(folder) / f"{here.slug}.csv", stamp(store.remove_numbers(table)), by, order, digits=10
+        Path(folder) / f"{here.slug}.csv",
+        stamp(store.remove_rung_numbers(table)),
+        by,
+        order,
+        digits=10,
     )
 
 
@@ -184,7 +190,8 @@ def record_streams(
     `TIMELINES` except the device; `folder` is in place of `data/`.
     """
     table, timelines = (
-        stamp(store.remove_numbers(rows), devices.device().software) for rows in (table, timelines)
+        stamp(store.remove_rung_numbers(rows), devices.device().software)
+        for rows in (table, timelines)
     )
     record_table(timelines, "streams/timelines", folder, TIMELINES, digits=6)
     return record_table(table, "streams", folder, STREAMS, digits=6)
@@ -192,7 +199,9 @@ def record_streams(
 
 def record_sweep(table: pd.DataFrame, folder: Path | str | None = None) -> Path:
     """Merge a sweep of one device, as `sweep` returns it, into its file in `data/` or `folder`, and return the file."""
-    rows = sweeps.set_types(store.remove_numbers(table)).drop_duplicates(sweeps.KEY, keep="last")
+    rows = sweeps.set_types(store.remove_rung_numbers(table)).drop_duplicates(
+        sweeps.KEY, keep="last"
+    )
     return record_table(
         rows,
         "sweeps",

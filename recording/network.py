@@ -72,14 +72,17 @@ def write_steps(table: pd.DataFrame, folder: Path | None = None) -> Path:
 
 
 def launch_fused(batch: int) -> None:
-    """Launch each fused kernel once per data type on that many float images, in the order of `count_fused`."""
+    """Launch each fused kernel once per data type on that many float images, in the order of `count_fused`.
+
+    The results are not used: `count_fused` runs this under ncu.
+    """
     with Buffers() as memory:
         images = np.ascontiguousarray(cycle(dataset(size=86), batch).images)
         x, y = memory.copy_in(images), memory.new((batch, 10))
         for step, dtype in itertools.product(list_steps(), PRECISIONS):
             with FusedNetwork(dtype=dtype, step=step) as network:
                 network.launch(x, y, batch)
-                memory.copy_out(y, (batch, 10))
+                memory.copy_out(y, (batch, 10))  # waits for the kernel, and raises its fault
 
 
 def count_fused(batch: int = 10_000) -> pd.DataFrame:

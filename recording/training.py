@@ -171,7 +171,7 @@ def measure_kernels_us(
 
 
 def measure_launch_us(launches: int = 5000) -> float:
-    """Return a launch's cost on the host [µs]: the time per launch of lenet28's kernel `update`, so often in a row."""
+    """Return a launch's cost on the host [µs]: the mean time of `launches` launches of lenet28's `update` in a row."""
     with Lenet28("loops") as model:
         model.load(np.zeros((1, model.sizes.side, model.sizes.side), np.float32), np.zeros(1, int))
         # functions that issue the launches of a step of one image; the last is `update`

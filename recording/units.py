@@ -40,5 +40,5 @@ def units() -> None:
         rows = pd.DataFrame(count_work(variant, layer)).drop(columns="why_none")
         rows.insert(0, "layer", layer.name)
         rows.insert(0, "label", variant.label)
-        merge_rows(PATH, store.remove_numbers(rows), ["label", "layer", "kernel"])
+        merge_rows(PATH, store.remove_rung_numbers(rows), ["label", "layer", "kernel"])
         print(f"{variant.label}, {layer.name}", flush=True)

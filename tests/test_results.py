@@ -297,10 +297,10 @@ def test_a_file_names_rungs_and_a_table_has_their_numbers(store_dir):
     ],
 )
 def test_labels_come_back_with_their_numbers(label):
-    named = store.remove_numbers(table({"label": label, "options": "rows=4"}))
+    named = store.remove_rung_numbers(table({"label": label, "options": "rows=4"}))
     assert not any(character.isdigit() for character in named["label"][0].replace("=4", ""))
-    assert store.add_numbers(named, "a file")["label"][0] == label
-    assert store.remove_numbers(named)["label"][0] == named["label"][0]
+    assert store.add_rung_numbers(named, "a file")["label"][0] == label
+    assert store.remove_rung_numbers(named)["label"][0] == named["label"][0]
 
 
 def test_a_number_that_changes_changes_no_file(store_dir, monkeypatch):

@@ -46,13 +46,13 @@ _SECONDS = "%Y-%m-%dT%H:%M:%SZ"
 
 @dataclass(frozen=True)
 class Question:
-    """A graded part of an answer: the points reached, the points there are, the grader's text, and if it is right."""
+    """A graded part of an answer, with its points."""
 
     name: str
-    points: Fraction
-    of: Fraction
-    text: str
-    right: bool = False
+    points: Fraction  # reached
+    of: Fraction  # that can be reached
+    text: str  # the grader's, on this part
+    right: bool = False  # met, and worth points; also if being late took them
 
 
 def require_formats(formats: Iterable[str], roster: Roster | None, students: int) -> None:

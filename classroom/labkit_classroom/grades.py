@@ -122,10 +122,13 @@ class Terms:
         """
         exercise = self.exercises.get(result.exercise, Exercise("", None))
         total = self.worth(result.exercise) if result.exercise else Fraction(0)
-        if not result.lines:
+        if not result.lines:  # it could not be graded
             return [
                 gradebooks.Question(
-                    f"{result.exercise} handed in".strip(), Fraction(0), total, result.verdict
+                    name=f"{result.exercise} handed in".strip(),
+                    points=Fraction(0),
+                    of=total,
+                    text=result.verdict,
                 )
             ]
         # A line: whether it is met (None: not counted), its text, and what it is about: a goal's
@@ -165,16 +168,17 @@ class Terms:
                 )
             )
         rows[0][3].extend(filter(None, [self.notes(result)]))
+        # the share of the points that is left: none if a mark says invalid, less if late
         kept = (result.verdict != INVALID) * (1 - self.rules.lost_share(self.late_h(result)))
         return [
             gradebooks.Question(
-                name,
-                Fraction(total * of_points * kept if met else 0),
-                Fraction(total * of_points),
-                "\n".join(texts),
-                bool(met and total * of_points and result.verdict != INVALID),
+                name=name,
+                points=Fraction(total * part * kept if is_met else 0),
+                of=Fraction(total * part),
+                text="\n".join(texts),
+                right=bool(is_met and total * part and result.verdict != INVALID),
             )
-            for name, met, of_points, texts in rows
+            for name, is_met, part, texts in rows
         ]
 
     def late_h(self, result: Result) -> float | None:

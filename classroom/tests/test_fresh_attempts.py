@@ -921,10 +921,11 @@ def refused(number, kernel):
 
 
 def hand_in(folder, outside, kinds, every):
-    """Write the hand-ins of these kinds below a folder.
+    """Write the hand-ins of these kinds, keys of `GOALS` and `READERS`, with manifest and roster; one is honest.
 
-    Of the kernels of a kind whose text is refused it is the first one, and so of the others, unless
-    `every` one of them is to be graded.
+    Links in the hand-ins lead to `outside`, a folder with a secret, which is written too. To save
+    time, not all kernels of a kind are written: the first one whose text is refused, and the first
+    one whose text is not, or `every` one whose text is not.
     """
     outside.mkdir()
     (outside / "secret.cu").write_text(f"// {CANARY} secret\n" + text("P1b"))
@@ -935,7 +936,8 @@ def hand_in(folder, outside, kinds, every):
     for kind in kinds:
         of_kernels = (
             [
-                (f"{[*GOALS].index(kind) + 1:02}_{n}".join(("g", f"/{number}.cu")), kernel)
+                # "g03_0/P1b.cu": the third kind's first kernel
+                (f"g{[*GOALS].index(kind) + 1:02}_{n}/{number}.cu", kernel)
                 for n, (number, kernel) in enumerate(GOALS[kind])
             ]
             if kind in GOALS

@@ -184,7 +184,7 @@ def test_tests_and_cells_with_a_solution_are_left_out(edition):
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
-    """Write a small checkout without git."""
+    """Write a small checkout without git: a file of the lab, an exercise, a page, and what runs leave."""
     root = tmp_path / "lab"
     for name in (
         "README.md",
@@ -212,6 +212,7 @@ def checkout(tmp_path, monkeypatch):
 def test_without_git_what_a_run_has_made_is_left_out(checkout, tmp_path):
     out = tmp_path / "out"
     files = student.write_edition(out)
+    # without .venv, __pycache__ and reports of `checkout`, and without its tests, which no edition has
     assert {path.relative_to(out).as_posix() for path in files} == {
         "README.md",
         "notebooks/04_tiling.ipynb",

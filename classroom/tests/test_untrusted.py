@@ -265,7 +265,11 @@ def test_only_the_functions_that_the_front_end_has_registered_run_while_a_module
 
 
 def test_a_loaded_modules_tables_are_read_only():
-    """The words by which it finds the engine's functions and its shared arrays, which the engine changes."""
+    """Check that no kernel can write to its module's table of addresses, .got.
+
+    It holds the addresses of the engine's functions and the entries of the shared arrays, which the engine sets.
+    A second table, .got.plt, would stay writable, so that there must be none.
+    """
     source = KERNEL.replace(
         "{", "{ __shared__ float tile[32]; tile[threadIdx.x] = sinf(*x); __syncthreads(); "
     )

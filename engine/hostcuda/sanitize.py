@@ -289,10 +289,10 @@ def checked(
 ) -> Findings:
     """Return the findings in the CPU engine's records, a `LaunchRecord`'s dict per launch, and in its events.
 
-    An event is a dict with ``kind`` and ``message``: a "compile error", the "warnings" of a
-    ``source``, a call that was "refused" or "failed", the message of one that the program has
-    "handled", a "note". `Findings.outcome` takes its reason
-    from them.
+    `tools` are those that ran, `ended` says how the program ended. An event is a dict with ``kind``
+    and ``message``: a "compile error", the "warnings" of a ``source``, a call that was "refused" or
+    "failed", the message of one that the program has "handled", a "note". `Findings.outcome` takes
+    its reason from them.
     """
     # Launches that were not checked to their end. After a finding, all blocks may have run
     # nevertheless.
@@ -310,8 +310,10 @@ def checked(
         sentence for record in records for sentence in record.get("unchecked", ())
     )
     note = "; ".join(filter(None, [note, *unchecked]))
+    # A stopped program cuts a launch as well: `Findings.outcome` then says that it was stopped.
     whole = not unchecked and (ended.stopped or not unexplained)
     warnings = [event for event in events if event["kind"] == "warnings"]
+    # variables without a value, which the compiler warns of
     unset = [
         row
         for event in warnings

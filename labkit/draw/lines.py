@@ -1,5 +1,6 @@
 """Charts of lines: the cost of reads of constant memory, resident warps, and the errors of sums."""
 
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -160,7 +161,7 @@ def running_sum(page: Page, terms: int = 4096, part: int = 16) -> None:
         "two levels": (levels[-1], style.BLUE),
         "half": (halves[-1], style.INK),
     }
-    name_ends(page, ax, page.width - 150, ends, ends)
+    name_ends(page, ax, page.width - 150, ends, bold=ends)
     page.alt = (
         f"{terms:,} ones, summed one by one. The sum in half ends at {halves[-1]:,.0f}, that in two levels, "
         f"parts of {part} in half and the parts in float, at {levels[-1]:,.0f}; the true sum is {terms:,}."
@@ -218,11 +219,9 @@ def rounding(page: Page, table: pd.DataFrame) -> None:
     page.plain = (
         "Figure: the largest rounding error over the length of the sum, a line for each variant"
     )
-    for i, (label, rows) in enumerate(lines.items()):
-        color, largest = (
-            (*style.CYCLE, style.GREEN, style.MUTED)[i % 7],
-            (rows["largest"] / _HALF_ULP).tolist(),
-        )
+    colors = itertools.cycle((*style.CYCLE, style.GREEN, style.MUTED))
+    for (label, rows), color in zip(lines.items(), colors, strict=False):
+        largest = (rows["largest"] / _HALF_ULP).tolist()
         ax.plot(rows["terms"], rows["bound"] / _HALF_ULP, color=color, lw=1.1, ls=style.DASHED)
         ax.plot(rows["terms"], largest, color=color, marker="o", ms=6)
         ends[label] = largest[-1], color
@@ -230,4 +229,4 @@ def rounding(page: Page, table: pd.DataFrame) -> None:
     ax.set_xlim(lengths[0] / 1.15, lengths[-1] * 1.15)
     set_ticks(ax.xaxis, lengths)
     set_ticks(ax.yaxis, log_ticks(*ax.get_ylim(), (1,)))
-    name_ends(page, ax, right, ends, ends)
+    name_ends(page, ax, right, ends, bold=ends)

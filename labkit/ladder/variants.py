@@ -40,7 +40,7 @@ from labkit.spec.layers import Layer, as_layer
 
 NO_SOLUTIONS = "this edition of the lab has no solutions: lab.grade gives a hint after each attempt"
 ON_CPU = "HOSTCUDA_ENGINE=cpu"
-WGMMA = (9, 0)  # the compute capability with products of four warps
+WGMMA = (9, 0)  # the one compute capability that has wgmma instructions, products of four warps
 _modules: dict = {}  # compiled in this process, by `_make_module_key`
 
 
@@ -279,16 +279,20 @@ class Variant:
 
     @property
     def missing(self) -> str:
-        """Why the GPU in use lacks instructions of the lab's kernel, or ""; the CPU engine runs every kernel."""
+        """A message, if the GPU in use lacks instructions of this kernel of the lab, with what to take instead; or "".
+
+        It is "" on the CPU engine, which runs every kernel, and for a reader's own kernel.
+        """
         gpu, needed = device(), self.rung.min_capability
         capability = gpu.compute_capability
-        # a reader's own kernel may need less
+        # a reader's own kernel may need less than the rung's
         from_lab = self.path and self.path.is_relative_to(PACKAGE)
         if capability and from_lab and capability < needed:
             return (
                 f"{self.label} needs compute capability {needed[0]}.{needed[1]}; the {gpu.name} has "
                 f"{capability[0]}.{capability[1]}: take {self._suggest_older_rung()}, or {ON_CPU}"
             )
+        # a sub-step with wgmma, whose rung itself does without
         if capability and from_lab and self.architecture_specific and capability != WGMMA:
             return f"{self.label} {describe_missing_wgmma(gpu)}: take {self.rung.label} itself, or {ON_CPU}"
         return ""

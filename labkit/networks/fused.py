@@ -370,9 +370,10 @@ class FusedNetwork(Closing):
     def function(self, byte_size: tuple[int, int] | None = None) -> Any:
         """Return the prepared kernel for float32 images, or for uint8 images of the height and width `byte_size`.
 
-        It is compiled at its first use. Images that the kernel resizes have at most 39 columns:
-        with all their 86 rows but only their own columns, they have to fit into the shared memory
-        of the second layer's maps. Raises LabError for wider ones.
+        It is compiled at its first use. The kernel resizes images of another size than 86 x 86:
+        first to 86 rows, then to 86 columns. Between these steps an image lies in the shared
+        memory of the second layer's maps, where 86 rows of at most 39 columns fit. Raises LabError
+        for wider ones.
         """
         if byte_size not in self._functions:
             height, width = byte_size or (SIZE, SIZE)

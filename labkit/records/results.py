@@ -77,7 +77,7 @@ _TEXT = (
 
 def read(path: Path) -> pd.DataFrame:
     """Return the results of a CSV file in the ladder's order, with the numbers that the rungs have now."""
-    return store.add_numbers(read_stored(path), path).sort_values(
+    return store.add_rung_numbers(read_stored(path), path).sort_values(
         ORDER, kind="stable", ignore_index=True
     )
 

@@ -1,7 +1,7 @@
 """The files in `data/`: one CSV per device, keyed by the names of the rungs.
 
 A rung's number may change, its name does not. So a file holds "tuning, rows=4", and whoever reads
-it gets "07 tuning, rows=4": `add_numbers` and `remove_numbers` convert a table when it is read and
+it gets "07 tuning, rows=4": `add_rung_numbers` and `remove_rung_numbers` convert a table when it is read and
 before it is written.
 """
 
@@ -55,7 +55,7 @@ def name_of(rung: int | str) -> str:
     return name
 
 
-def add_numbers(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+def add_rung_numbers(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     """Return a file's table with the rungs' numbers, 7 and "07 tuning, rows=4"; LabError for a rung that is unknown."""
     table = table.copy()
     if "rung" in table:
@@ -69,10 +69,10 @@ def add_numbers(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     )
 
 
-def remove_numbers(table: pd.DataFrame) -> pd.DataFrame:
+def remove_rung_numbers(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table as its file holds it: its rungs 7 and "07 tuning, rows=4" as "tuning" and "tuning, rows=4".
 
-    The opposite of `add_numbers`. LabError for a rung that is unknown.
+    The opposite of `add_rung_numbers`. LabError for a rung that is unknown.
     """
     table = table.copy()
     if "rung" in table:
@@ -132,7 +132,7 @@ def read_as_stored(path: Path, *needed: str, **options: Any) -> pd.DataFrame:
 
 def read(path: Path, *needed: str) -> pd.DataFrame:
     """Return the table of a CSV file with the numbers that the rungs have now; LabError as in `read_as_stored`."""
-    return add_numbers(read_as_stored(path, *needed), path)
+    return add_rung_numbers(read_as_stored(path, *needed), path)
 
 
 def is_several(value: object) -> bool:

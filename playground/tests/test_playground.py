@@ -132,7 +132,11 @@ def test_it_is_built_into_an_empty_folder_or_its_own(tmp_path, monkeypatch, caps
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Return the folder playground/ of a built site, with a large file in place of the engine."""
+    """Return the folder playground/ of a built site, beside two pages and the glossary.
+
+    Instead of the engine it has lab.mjs, which answers without a compiler, and a large file, which
+    lab.mjs loads as it would the engine.
+    """
     if not (SOURCES / "node_modules").is_dir() or not shutil.which("node"):
         pytest.skip(
             "the page cannot be bundled here: `make playground` brings its node modules, and needs node"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from hostcuda.agent.run import Run
 from hostcuda.source import code_only
 
-# of a message: "sA[0][16] of the __shared__ array sA of 32 x 32 floats"
+# of a message: "sA[0][16] of the __shared__ array sA of 32 x 32 floats"; groups: name, rows, columns
 _PLANE = re.compile(r"__shared__ array (\w+) of (\d+) x (\d+) ")
 
 
@@ -21,16 +21,19 @@ def describe_case_fault(run: Run, job: Mapping) -> str:
     right.
     """
     first = run.findings.rows[0] if run.findings.rows else None
+    # of the cases that were launched, in the order of job["cases"]
     names = [answer["launching"] for answer in run.select("launching")]
     if first is None or not names:
         return ""
+    # the first case with this finding; without a record of it, the last one launched
     position = min(run.find_cases(first), default=len(names) - 1)
     case, name = job["cases"][position], names[position]
     right = {names[i]: job["cases"][i] for i in run.list_right_cases()}
     if first["tool"] == "memcheck" and "past the end" in first["message"]:
         return _compare_sizes(first, case, name, right, code_only(run.source))
     if first["tool"] == "initcheck" and (plane := _PLANE.search(first["message"])):
-        return _compare_block(plane[1], (int(plane[3]), int(plane[2])), case, name, right)
+        array, rows, columns = plane.groups()
+        return _compare_block(array, (int(columns), int(rows)), case, name, right)
     return ""
 
 

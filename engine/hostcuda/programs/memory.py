@@ -396,7 +396,7 @@ class Memory:
 
         The variable has `symbol_bytes` bytes.
         """
-        self._require_in_variable(symbol, symbol_bytes, size, offset, True)
+        self._require_in_variable(symbol, symbol_bytes, size, offset, writes=True)
         self._copy_variable(symbol + offset, source, size)
 
     def cudaMemcpyFromSymbol(
@@ -406,7 +406,7 @@ class Memory:
 
         The variable has `symbol_bytes` bytes.
         """
-        self._require_in_variable(symbol, symbol_bytes, size, offset, False)
+        self._require_in_variable(symbol, symbol_bytes, size, offset, writes=False)
         self._copy_variable(to, symbol + offset, size)
 
     @staticmethod
