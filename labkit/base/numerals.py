@@ -5,7 +5,7 @@ from numbers import Integral
 
 from hostcuda.tables import format_digits
 
-__all__ = ["format_digits", "is_whole", "ms", "times"]
+__all__ = ["format_digits", "is_whole", "ms", "shorten", "times"]
 
 
 def is_whole(value: object, least: int = 1, most: float = math.inf) -> bool:
@@ -16,6 +16,14 @@ def is_whole(value: object, least: int = 1, most: float = math.inf) -> bool:
     return (
         isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) <= most
     )
+
+
+def shorten(value: object) -> str:
+    """Return the first characters of a reader's value as text, also of an integer that Python refuses to print."""
+    try:
+        return f"{value!r:.40}"
+    except ValueError:  # an integer of more than 4,300 digits
+        return "this number"
 
 
 def ms(value: float) -> str:

@@ -22,10 +22,10 @@ from labkit.base.errors import CheckFailed
 from labkit.exercises.exercise import RUN_S, SOURCE, Attempt, Exercise, LastLaunch, join_words
 from labkit.exercises.misses import explain_miss
 from labkit.exercises.text import (
-    EXPLAINED,
     count_features,
     explain_race,
     find_unset_sums,
+    is_explained,
     list_causes,
     list_slips,
 )
@@ -237,7 +237,8 @@ def judge_numbers(exercise: Exercise, answer: tuple) -> Grade:
     reached = tuple(goal.number(counts) for goal in exercise.goals)
     untouched = repr(answer) == repr(exercise.subject.start)
     lines = tuple(list_goal_lines(exercise, reached))
-    mistake = "" if untouched else find_mistake(exercise, Attempt(repr(answer), counts), lines)
+    # without a text: the mistakes of numbers look at the counts alone
+    mistake = "" if untouched else find_mistake(exercise, Attempt("", counts), lines)
     # The solution reversed; but one that reads the same both ways is right.
     if not untouched and len(answer) > 1 and answer[::-1] == exercise.subject.solution() != answer:
         names = ", ".join(inspect.signature(exercise.subject.count).parameters)
@@ -271,9 +272,9 @@ def find_mistake(exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine
     """Return the sentence for the first typical mistake that the attempt makes, or "".
 
     `lines` are those of its grade. "" also if all are met but the number of changed lines, or if
-    the text is very long.
+    the text, or a statement of it, is very long.
     """
-    if all(line.ok or line.kind == BUDGET for line in lines) or len(attempt.source) > EXPLAINED:
+    if all(line.ok or line.kind == BUDGET for line in lines) or not is_explained(attempt.source):
         return ""
     start, solution = map(code_only, (exercise.start, exercise.solution))
 

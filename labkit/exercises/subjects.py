@@ -19,7 +19,7 @@ from hostcuda import checking
 from hostcuda.errors import EngineError
 from hostcuda.source import warnings_about
 from labkit.base.errors import CheckFailed, LabError
-from labkit.base.numerals import is_whole
+from labkit.base.numerals import is_whole, shorten
 from labkit.exercises.exercise import Case, Counts, LastLaunch
 from labkit.ladder.rungs import rung
 from labkit.ladder.source import as_path, cell_arguments, read
@@ -560,14 +560,6 @@ def whole_number(value: object, what: str, least: int, most: int) -> int:
     if not is_whole(value, least, most):
         raise LabError(f"{shorten(value)} is no {what}; it is an integer from {least} to {most:,}")
     return int(value)
-
-
-def shorten(value: object) -> str:
-    """Return the first characters of a reader's value as text, also of an integer that Python refuses to print."""
-    try:
-        return f"{value!r:.40}"
-    except ValueError:  # an integer of more than 4,300 digits
-        return "this number"
 
 
 def _as_scalar(value: object) -> object:

@@ -24,6 +24,11 @@ _JUMP = re.compile(r"\bgoto\s+(\w+)")
 _LABEL = re.compile(r"(?m)(?<![?\w])\b([A-Za-z_]\w*)\s*:(?!:)")
 # "  float sum[4][2];"
 _ARRAY = re.compile(r"(?m)^[ \t]*(?:float|double|int) (\w+)(?:\[[^\]]*\])+;")
+# A name, with what stands around it: "sum[i] +=", also "sum[i][index[j]] =".
+_USE = re.compile(
+    r"(?P<is_member>(?:\.|->)\s*)?\b(?P<name>[A-Za-z_]\w*)"
+    r"(?=(?P<index>(?:\[(?:[^\[\]]|\[[^\[\]]*\])*\])+)?\s{0,99}(?P<operator>\+=|=(?!=))?)"
+)
 # Sources of floats: their types, functions that return or convert to them, and constants except in
 # a half's value.
 _FLOATS = re.compile(
@@ -39,6 +44,7 @@ _DROPPED = re.compile(
 _EXCHANGED = str.maketrans("/%", "%/")
 # the most characters of a text whose mistakes are explained: the rungs have up to 12,000
 EXPLAINED = 20_000
+_STATEMENT = 1000  # the most characters of a statement of such a text: the rungs have up to 190
 # A loop without braces whose body begins with a declaration, and so ends there.
 _BODY = re.compile(
     r"\b(?:for|while) \([^{}]{0,300}?\)\s{0,300}(?:const )?(?:int|unsigned|float) \w+ = "
@@ -94,6 +100,17 @@ _MISSING = {
 }
 
 
+def is_explained(code: str) -> bool:
+    """Return whether a code is short enough for its mistakes to be explained, and its semicolons are not far apart.
+
+    A pattern with several parts like ``[^;]*`` is tried at many places of a statement: at one of
+    20,000 characters it would go on for hours.
+    """
+    return len(code) <= EXPLAINED and all(
+        len(" ".join(statement.split())) <= _STATEMENT for statement in code.split(";")
+    )
+
+
 def count_features(code: str) -> dict[str, float]:
     """Count in a kernel's code ``divisions_in_loops`` (with remainders) and ``floats`` (types, conversions, constants).
 
@@ -131,21 +148,18 @@ def _find_repeated_code(code: str) -> str:
 
 
 def find_unset_sums(code: str) -> list[str]:
-    """Return declarations, "float sum[4];", of arrays that are added to and never set; compilers do not warn there."""
-    return [
-        array[0].strip() for array in _ARRAY.finditer(code) if _is_only_added_to(array[1], code)
-    ]
+    """Return declarations, "float sum[4];", of arrays that are added to and never set; compilers do not warn there.
 
-
-def _is_only_added_to(name: str, code: str) -> bool:
-    """Return whether the code adds to elements of this array with +=, and nothing in it can set an element."""
-    if re.search(rf"(?:\.|->)\s*{name}\b", code):  # a member of a struct
-        return False
-    element = rf"\b{name}(?:\[(?:[^\[\]]|\[[^\[\]]*\])*\])+"  # sum[i], also sum[i][index[j]]
-    # a call may set it: f(sum)
-    elsewhere = len(re.findall(rf"\b{name}\b", code)) > len(re.findall(element, code))
-    added, assigned = re.search(rf"{element}\s*\+=", code), re.search(rf"{element}\s*=(?!=)", code)
-    return bool(added) and not assigned and not elsewhere
+    An array that is used in another way than by an element, as in ``f(sum)``, may be set there.
+    """
+    added, other = set(), set()
+    for use in _USE.finditer(code):
+        if use["is_member"] or not use["index"] or use["operator"] == "=":
+            other.add(use["name"])
+        elif use["operator"]:
+            added.add(use["name"])
+    sums = added - other
+    return [array[0].strip() for array in _ARRAY.finditer(code) if array[1] in sums]
 
 
 def list_causes(attempt: Attempt, right_lines: Iterable[str]) -> Iterator[str]:

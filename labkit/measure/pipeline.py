@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike
 
 import hostcuda
 from labkit.base.errors import LabError
-from labkit.base.numerals import is_whole
+from labkit.base.numerals import is_whole, shorten
 from labkit.ladder.buffers import Closing
 from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.devices import Device, device
@@ -43,12 +43,17 @@ def chunk_sizes(batch: int, chunk: int | Sequence[int]) -> tuple[int, ...]:
     sizes = list(chunk) if isinstance(chunk, Iterable) else [chunk]
     for size in sizes or [0]:  # [0]: no sizes are refused, too
         if not is_whole(size):
-            raise LabError(f"a chunk of {size!r} images: its size must be an integer of at least 1")
+            raise LabError(
+                f"a chunk of {shorten(size)} images: its size must be an integer of at least 1"
+            )
     if not isinstance(chunk, Iterable):
         return tuple(min(chunk, batch - start) for start in range(0, batch, chunk))
-    if sum(sizes) != batch:
+    if (images := sum(sizes)) != batch:
+        total = (
+            f"{images:,}" if images < 1e30 else "far too many"
+        )  # also what Python refuses to print
         raise LabError(
-            f"the {len(sizes)} chunks have {sum(sizes):,} images in total; the batch has {batch:,}"
+            f"the {len(sizes)} chunks have {total} images in total; the batch has {batch:,}"
         )
     return tuple(map(int, sizes))
 

@@ -176,6 +176,9 @@ def test_a_cheat_says_which_number_stops_it(number):
         ("12b", ((-100, 10_100),), "a chunk of -100 images"),
         ("12b", ((),), "a chunk of 0 images"),
         ("12b", ("many",), "a chunk of 'm' images"),
+        ("12b", (10**5000,), "this number is no number of images"),
+        ("12b", ((10**5000, 1),), "the 2 chunks have far too many images in total"),
+        ("12b", ([[10**5000]],), "a chunk of this number images"),
         ("13b", (4, 72), "4 is no side in pixels"),
         ("13b", (48,), "the answer is half, float; this has 1 value"),
         ("13b", (50.5, 76), "50.5 is no side in pixels"),
@@ -183,7 +186,10 @@ def test_a_cheat_says_which_number_stops_it(number):
         ("13c", (10_001,), "it is an integer from 1 to 10,000"),
         ("14b", (None,), "the rate is a number"),
         ("14b", (float("nan"),), "the rate is a number"),
+        ("14b", (10**5000,), "the rate is a number up to 1e\\+30, such as 0.2, not this number"),
         ("14b", (0.1, 0.2), "the answer is rate; this has 2 values"),
+        ("15a", (1, 10**5000), "this number is no share of the roof"),
+        ("16a", (16, 32, 10**5000), "this number is no share"),
     ],
 )
 def test_what_is_no_answer_is_refused_in_one_sentence(number, values, says):

@@ -1,6 +1,7 @@
 """Counts that are taken from the text of a kernel."""
 
 import time
+from collections import defaultdict
 
 import pytest
 
@@ -12,6 +13,7 @@ from labkit.exercises.text import (
     count_features,
     explain_race,
     find_unset_sums,
+    is_explained,
     list_causes,
     list_slips,
     loops,
@@ -257,6 +259,10 @@ SLOW = (
     "a:",
     "#define a\n",
     "goto a; a: ",
+    "float a[1];\na[0] += 1;\n",
+    "a[a[1] ",
+    "a[[",
+    "a. ",
     "x=[",
     "for(;;){f();}f(){}",
     "for(;;)",
@@ -269,7 +275,14 @@ def test_the_time_to_read_a_text_grows_with_its_length(part):
     """Each of these texts took more than five seconds, or would if a pattern were tried at each of its places."""
     source = (part * SOURCE_CHARACTERS)[: SOURCE_CHARACTERS - 2] + "{}"
     began = time.process_time()
-    for read in (find_functions, kernel_names, constant_arrays, has_dynamic_shared, count_features):
+    for read in (
+        find_functions,
+        kernel_names,
+        constant_arrays,
+        has_dynamic_shared,
+        count_features,
+        find_unset_sums,
+    ):
         read(source)
     for wrong in ("compiles\n", "right\n"):
         [*list_causes(Attempt(source, {}, ("uninitialized",), wrong), ["a"])]
@@ -277,6 +290,42 @@ def test_the_time_to_read_a_text_grows_with_its_length(part):
             exercise("07b"), Attempt(source, {}, (), wrong), [judge.GradeLine(False, wrong)]
         )
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("number", "part"),
+    [
+        ("04b", "if (h < Ho "),  # went on for hours as one statement
+        ("05a", "u[h * W + "),
+        ("06a", "p -= p >= K; c += (p >= K); "),
+        ("P1a", "out[ "),
+        ("P5b", "a[aa][aa][aa]"),
+        ("P9a", "if (a) {return; "),
+    ],
+)
+@pytest.mark.parametrize("end", ["", ";"])
+def test_the_time_to_find_a_mistake_is_limited(number, part, end):
+    """Each exercise has patterns with several parts; the text is one statement, or as many as it may have."""
+    statement = part * (900 // len(part)) + end
+    used = "threadIdx.x threadIdx.y blockIdx.x blockIdx.y y[ atomicAdd gridDim "
+    source = (used + statement * EXPLAINED)[:EXPLAINED]
+    task = exercise(number)
+    counts = defaultdict(lambda: defaultdict(lambda: 128.0))
+    began = time.process_time()
+    for attempt in (
+        Attempt(source, {}, ("race", "out of bounds"), "clean\n"),
+        Attempt(source, {}, (), "right\nwrong"),
+        Attempt(source, counts, (), ""),
+    ):
+        judge.find_mistake(task, attempt, [judge.GradeLine(False, attempt.wrong)])
+    assert time.process_time() - began < 5
+
+
+def test_a_text_with_a_very_long_statement_is_not_explained():
+    assert is_explained("x = 1;\n" * 1000)
+    assert is_explained("x = 1;" + " " * 5000 + "y = 2;")  # a long comment
+    assert not is_explained("x = 1;\n" * 3000)
+    assert not is_explained("x = 1" + " + 1" * 400 + ";")
 
 
 @pytest.mark.parametrize("part", ["for(;;)\n", "for(;;){\n", "do ", "while(x)a;\n"])

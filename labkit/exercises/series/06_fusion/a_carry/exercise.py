@@ -1,5 +1,6 @@
 """Exercise 06a: carry."""
 
+import functools
 import re
 
 from labkit.exercises import LAYERS, SOURCE, Attempt, Exercise, Goal, InPlaceOf, Mistake
@@ -63,6 +64,7 @@ def _carries_p_first(attempt: Attempt) -> bool:
 
 
 _MOST_CHANGES = 8  # of digits in a step, that are listed
+_BUDGET = 600_000  # tokens that all threads read: the solution's read 290,000
 _TILE, _FAR = 16, 256  # _FAR: H and W so large that the index of an input shows its three digits
 # What a step does to a digit: with the K of a shape.
 _STEP = {
@@ -78,9 +80,11 @@ def _split(row: int, base: int) -> tuple[int, int, int]:
     return row // base // base, row // base % base, row % base
 
 
+@functools.lru_cache(maxsize=4)
 def _follow_digits(source: str) -> str:
     """Return where the digits (c, p, q) of an attempt first differ from those of the row; "" if that is not known."""
     body, line = find_body(source, "conv")
+    budget = _BUDGET
     # Channels and K of the shapes that are checked.
     for channels, K in ((7, 3), (9, 2), (4, 7), (40, 1)):
         wrong = []
@@ -95,11 +99,12 @@ def _follow_digits(source: str) -> str:
                 "B": 1,
             }
             names |= {f"{part}.{axis}": 0 for part in ("blockIdx", "threadIdx") for axis in "xyz"}
-            follower = Follower({**names, "threadIdx.y": thread}, "x")
+            follower = Follower({**names, "threadIdx.y": thread}, "x", budget)
             try:
                 follower.follow(body, line)
             except NotKnown:
                 return ""
+            budget = follower.budget
             rows = range(thread, channels * K * K, _TILE)
             if len(follower.taken) < len(rows):
                 return ""
@@ -223,7 +228,8 @@ EXERCISE = Exercise(
                 attempt.runs_wrong
                 and not _still_divides(attempt)
                 and attempt.matches(
-                    r"\bq -= q >= K[^;]*;[^}]*\bp \+=[^;]*\(q >= K\)|\bp -= p >= K[^;]*;[^}]*\bc \+=[^;]*\(p >= K\)"
+                    r"\bq -= q >= K[^;]*;[^}]{0,500}\bp \+=[^;]*\(q >= K\)|"
+                    r"\bp -= p >= K[^;]*;[^}]{0,500}\bc \+=[^;]*\(p >= K\)"
                 )
             ),
         ),

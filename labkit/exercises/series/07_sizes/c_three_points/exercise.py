@@ -6,9 +6,9 @@ Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` sa
 from functools import cache
 
 from labkit.base.errors import LabError
+from labkit.base.numerals import shorten
 from labkit.exercises import Attempt, Exercise, Goal, Mistake, Numbers, whole_number
 from labkit.exercises.exercise import join_words
-from labkit.exercises.subjects import shorten
 from labkit.records.recorded import recorded
 from labkit.spec.layers import LENET72
 

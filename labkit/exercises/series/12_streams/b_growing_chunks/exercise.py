@@ -4,8 +4,9 @@ Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` sa
 """
 
 import itertools
+from collections.abc import Iterable
 
-from labkit.exercises import Exercise, Mistake, Numbers, counted
+from labkit.exercises import Exercise, Mistake, Numbers, counted, whole_number
 from labkit.exercises.exercise import format_number
 from labkit.measure.pipeline import chunk_sizes, excess_pct
 from labkit.records.recorded import recorded
@@ -26,6 +27,8 @@ def _compute_visible_pct(images: int) -> float:
 
 def _count_answer(sizes: object) -> dict[str, dict[str, float]]:
     """Return the excess [%] of the reader's chunks, their number, and what the mistakes look at."""
+    if not isinstance(sizes, Iterable):
+        sizes = whole_number(sizes, "number of images", 1, _IMAGES)
     chosen = chunk_sizes(_IMAGES, sizes)
     # the last one may be a smaller rest
     equal = {*chosen[:-1]} <= {chosen[0]} and chosen[-1] <= chosen[0]

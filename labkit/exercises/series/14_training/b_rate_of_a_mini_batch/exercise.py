@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from labkit.base.errors import LabError
+from labkit.base.numerals import shorten
 from labkit.exercises import Exercise, Mistake, Numbers, counted
 from labkit.networks.images import dataset
 from labkit.networks.lenet28 import Lenet28
@@ -31,7 +32,7 @@ def _count_answer(rate: object) -> dict[str, dict[str, float]]:
         or not isinstance(rate, (int, float, np.number))
         or not -_MOST <= rate <= _MOST
     ):
-        raise LabError(f"the rate is a number up to {_MOST:.0e}, such as 0.2, not {rate!r:.40}")
+        raise LabError(f"the rate is a number up to {_MOST:.0e}, such as 0.2, not {shorten(rate)}")
     if rate <= 0:
         raise LabError(f"a rate of {rate} does not train: take one above 0")
     return {_HELD_OUT: {"rate": float(rate), "accuracy": _train_and_test(float(rate))}}

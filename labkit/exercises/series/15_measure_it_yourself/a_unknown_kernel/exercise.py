@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from labkit.base.errors import LabError
+from labkit.base.numerals import shorten
 from labkit.exercises import Attempt, Exercise, Goal, Mistake, Numbers
 from labkit.records.recorded import recorded
 from labkit.spec.devices import device
@@ -41,7 +42,7 @@ def _measure_distance(value: object, right: float, what: str) -> float:
         or not isinstance(value, (int, float, np.number))
         or not 0 < value < 1e30
     ):
-        raise LabError(f"{value!r:.40} is no {what}: it is a number above 0, such as 12.5")
+        raise LabError(f"{shorten(value)} is no {what}: it is a number above 0, such as 12.5")
     return 100 * abs(float(value) / right - 1)
 
 

@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from labkit.base.errors import LabError
+from labkit.base.numerals import shorten
 from labkit.exercises import Attempt, Exercise, Goal, Mistake, Numbers, whole_number
 from labkit.exercises.exercise import join_words
 from labkit.spec.layers import LENET72
@@ -34,7 +35,9 @@ def _count_answer(TERMS: object, MAPS: object, share_pct: object) -> dict[str, d
         or not isinstance(share_pct, (int, float, np.number))
         or not 0 <= share_pct <= 100
     ):
-        raise LabError(f"{share_pct!r:.40} is no share: it is a number of per cent, such as 87.5")
+        raise LabError(
+            f"{shorten(share_pct)} is no share: it is a number of per cent, such as 87.5"
+        )
     powers = sum(
         size >= least and size & (size - 1) == 0 for size, least in ((terms, _LEAST), (maps, 1))
     )

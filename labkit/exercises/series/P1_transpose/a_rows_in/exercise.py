@@ -9,7 +9,7 @@ _SHAPE = "a matrix of 64 x 96"
 _LOADS = 64 * 96 / 32  # of all warps, if each element is loaded once
 _MOVED = {"unique_bytes": 2 * 4 * 64 * 96}  # in and out
 _OTHER_LENGTH = re.compile(
-    r"\bin\[[^]]*(?:\* *rows|\brows *\*)|\bout\[[^]]*(?:\* *columns|\bcolumns *\*)"
+    r"\bin\[[^];]*(?:\* *rows|\brows *\*)|\bout\[[^];]*(?:\* *columns|\bcolumns *\*)"
 )
 
 _BYTES = 4 * 64 * 96  # of `in`

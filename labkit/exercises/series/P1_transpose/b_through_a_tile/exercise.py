@@ -79,7 +79,8 @@ EXERCISE = Exercise(
         Mistake(
             "A row of `out` has `rows` elements, not `columns`.",
             lambda attempt: (
-                attempt.runs_wrong and attempt.matches(r"\bout\[[^]]*(?:\* *columns|\bcolumns *\*)")
+                attempt.runs_wrong
+                and attempt.matches(r"\bout\[[^];]*(?:\* *columns|\bcolumns *\*)")
             ),
         ),
         Mistake(

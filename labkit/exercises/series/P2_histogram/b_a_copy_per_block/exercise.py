@@ -70,7 +70,9 @@ EXERCISE = Exercise(
                 attempt.runs_wrong
                 and not {"race", "race between blocks"} & {*attempt.findings}
                 and len(
-                    re.findall(r"\b(?:for|while) *\([^)]*\b(?:25[56]|[A-Z_]{2,})\b", attempt.source)
+                    re.findall(
+                        r"\b(?:for|while) *\([^)]{0,300}\b(?:25[56]|[A-Z_]{2,})\b", attempt.source
+                    )
                 )
                 < 2
             ),

@@ -64,7 +64,7 @@ EXERCISE = Exercise(
             "left it in shared memory.",
             lambda attempt: (
                 attempt.wrong.startswith("right")
-                and attempt.matches(r"\b(\w+) (?:\*= 2|<<= 1)\)\s*\{[^}]*\bx\[[^\]]* - \1\]")
+                and attempt.matches(r"\b(\w+) (?:\*= 2|<<= 1)\)\s*\{[^}]{0,500}\bx\[[^\];]* - \1\]")
             ),
         ),
         Mistake(

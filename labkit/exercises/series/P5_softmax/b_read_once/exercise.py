@@ -10,7 +10,7 @@ _ROWS = "8 rows of 256"
 
 # An element of an array other than y: "kept[i] = expf(x[i] - largest)".
 _KEEPS_EXPONENTIALS = re.compile(
-    r"\b(?!y\[)\w+(?:\[[^\[\];]*(?:\[[^\[\];]*\])?[^\[\];]*\])+ = (?:__)?expf?\(\s*x\["
+    r"\b(?!y\[)\w+(?:\[[^\[\];]*(?:\[[^\[\];]*\][^\[\];]*)?\])+ = (?:__)?expf?\(\s*x\["
 )
 # "y[i] *= ", "= y[i]", "= expf(y[i])": but no address
 _READS_Y = re.compile(

@@ -38,7 +38,7 @@ EXERCISE = Exercise(
             "2t + 1.",
             lambda attempt: (
                 attempt.wrong.startswith("right")
-                and attempt.matches(r"\bt\b[^\[\]]*\* *8 *\+ *g\b")
+                and attempt.matches(r"\bt\b[^\[\];]*\* *8 *\+ *g\b")
             ),
         ),
         Mistake(

@@ -61,7 +61,9 @@ EXERCISE = Exercise(
             "without a number has to come to each of them, too: guard its load and its store, not its way.",
             lambda attempt: (
                 "deadlock" in attempt.wrong
-                and attempt.matches(r"\bif \([^{};]*\)\s*(?:\{\s*)?return;[\s\S]*\bwait\(")
+                and re.search(
+                    r"\bif \([^{};]*\)\s*(?:\{\s*)?return;", attempt.source.rpartition("wait(")[0]
+                )
             ),
         ),
         Mistake(
