@@ -1,5 +1,7 @@
 """Exercise 00b: neighbours read neighbours."""
 
+import re
+
 import numpy as np
 
 from labkit.exercises import (
@@ -22,9 +24,12 @@ def add(random: np.random.Generator, n: int, threads: int):
     return launch("add", a, b, Output("sum", a + b), n, grid=-(-n // (4 * threads)), block=threads)
 
 
+_LAUNCHES = (1001, 4, 64), (512, 1, 128)  # elements, blocks, threads
+
+
 def _describe_shares(attempt: Attempt) -> str:
     """Return which element is not added by one thread, on the first case."""
-    return describe_shares(attempt.source, "add", "a", 1001, 4, 64, "element")
+    return describe_shares(attempt.source, "add", "a", *_LAUNCHES[0], "element")
 
 
 def _describe_lanes(attempt: Attempt) -> str:
@@ -41,6 +46,28 @@ def _describe_lanes(attempt: Attempt) -> str:
     return (
         f"At j = 0, lanes 0, 1 and 2 of a warp load elements {first[0]}, {first[1]} and {first[2]}. They should load "
         "neighbours, at each j."
+    )
+
+
+# A thread's index that counts whole warps and adds threadIdx.x, not its lane.
+_NOT_THE_LANE = re.compile(
+    r"\bint i = [^;\n]{0,80}\bthread / 32\b[^;\n]{0,80}\+ (threadIdx\.x)(?= *[+;])"
+)
+
+
+def _describe_lost_lane(attempt: Attempt) -> str:
+    """Return the sentence if the lane in place of threadIdx.x lets one thread add each element; or ""."""
+    found = _NOT_THE_LANE.search(attempt.source)
+    if not found or not (shared := _describe_shares(attempt)):
+        return ""
+    begin, end = found.span(1)
+    repaired = f"{attempt.source[:begin]}(threadIdx.x % 32){attempt.source[end:]}"
+    if any(describe_shares(repaired, "add", "a", *case, "element") for case in _LAUNCHES):
+        return ""
+    line = attempt.source.count("\n", 0, begin) + 1
+    return (
+        f"{shared} In line {line}, thread / 32 counts the warps already, and threadIdx.x goes on counting from one "
+        "warp of a block to the next. Only the lane may be added: threadIdx.x % 32."
     )
 
 
@@ -131,6 +158,10 @@ EXERCISE = Exercise(
                 attempt.count("global_load_sectors", "4,096 elements") > 1024
                 and _describe_lanes(attempt)
             ),
+        ),
+        Mistake(
+            _describe_lost_lane,
+            lambda attempt: attempt.runs_wrong and _describe_lost_lane(attempt),
         ),
         Mistake(
             _describe_shares,
