@@ -341,6 +341,12 @@ def _list_mistakes(products: Products) -> Iterator[tuple[str, _Mistake]]:
             "the second map of each pair, 1, 3 and so on, has the sum of the first",
             read(k=lambda at: place_k(at._replace(m=at.m & ~1))),
         )
+        if C > 1:
+            yield (
+                "the second map of each pair, 1, 3 and so on, was computed with the first one's weights of the next "
+                "channel",
+                read(k=lambda at: place_k(at._replace(m=at.m & ~1, c=at.c + 1))),
+            )
         yield (
             "the sum of a map goes on in the next one: it is not set to 0 in between",
             lambda at: [(place_x(at), place_k(at._replace(m=m))) for m in range(at.m + 1)],

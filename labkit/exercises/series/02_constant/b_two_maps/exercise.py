@@ -39,6 +39,11 @@ EXERCISE = Exercise(
             lambda attempt: attempt.runs_wrong and attempt.matches(r"\b[qw] \+ 1\]"),
         ),
         Mistake(
+            "The mask of map m + 1 begins C * K * K elements behind that of map m. K * K elements behind an element of "
+            "a mask is the same element for the next channel.",
+            lambda attempt: "with the first one's weights of the next channel" in attempt.wrong,
+        ),
+        Mistake(
             "Blocks with an even m return, and the others compute m and m + 1: nobody computes map 0. Let the blocks "
             "with an odd m return.",
             lambda attempt: (
