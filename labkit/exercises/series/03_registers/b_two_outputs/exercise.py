@@ -22,6 +22,44 @@ def _find_further(attempt: Attempt) -> str:
     return found[1] if found else ""
 
 
+# "out of bounds, line 31: read of 4 bytes at x["
+_READ_BEYOND = re.compile(r"out of bounds, line (\d+): read of \d+ bytes at x\[")
+# The second output's store with its condition, and its load without one; the group is the distance of the outputs.
+_STORE_IF = re.compile(r"\bif \(h \+ (\w+) < Ho\)\s*y\[\(h \+ \1\) \* Wo \+ w\] =")
+_LOAD = r"\w+ \+= x\[\(c \* H \+ h \+ {0} \+ p\) \* W \+ w \+ q\] \* .*"
+
+
+def _find_bare_load(attempt: Attempt) -> tuple[int, int, str]:
+    """Return the lines of the second output's load and store, and their distance, if the store alone has a condition.
+
+    (0, 0, "") if not. The condition is the only one on h + half, so that none holds for the load.
+    """
+    read, store = _READ_BEYOND.search(attempt.wrong), _STORE_IF.search(attempt.source)
+    lines = attempt.source.splitlines()
+    if not read or not store or int(read[1]) > len(lines):
+        return 0, 0, ""
+    half, load = store[1], int(read[1])
+    is_upper_half = attempt.matches(rf"\bint {half} = \(Ho \+ 1\) / 2;") and attempt.matches(
+        rf"\bif \(h >= {half} \|\| w >= Wo\) return;"
+    )
+    is_bare = re.fullmatch(_LOAD.format(half), lines[load - 1].strip())
+    if (
+        not (is_upper_half and is_bare)
+        or len(re.findall(rf"\b{half} *[<>]|Ho - ", attempt.source)) > 1
+    ):
+        return 0, 0, ""
+    return load, attempt.source.count("\n", 0, store.start()) + 1, half
+
+
+def _describe_bare_load(attempt: Attempt) -> str:
+    """Return the sentence for an attempt whose second store alone has a condition."""
+    load, store, half = _find_bare_load(attempt)
+    return (
+        f"In an odd map the middle row has no row half a map below. The store of line {store} asks for that row, "
+        f"h + {half} < Ho, and the load of line {load} does not: it needs the same condition."
+    )
+
+
 EXERCISE = Exercise(
     title="Two outputs per thread",
     subject=InPlaceOf("registers", "b", LAYER_1, (*HIDDEN, _ODD), moves=True),
@@ -61,6 +99,7 @@ EXERCISE = Exercise(
             ),
             lambda attempt: "out of bounds" in attempt.findings and _find_further(attempt),
         ),
+        Mistake(_describe_bare_load, lambda attempt: any(_find_bare_load(attempt))),
         Mistake(
             "In an odd map the middle row has no partner, and its second output would lie beyond the map. Store the "
             "second output only if there is one.",
