@@ -2,7 +2,8 @@
 
 import re
 
-from labkit.exercises import HIDDEN, LAYER_1, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises import HIDDEN, LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises.arithmetic import compute
 from labkit.spec.layers import Layer
 
 # Its masks come in two passes, and a thread of the last block has no output.
@@ -21,6 +22,21 @@ _UNLIKE = re.compile(
 )
 # The second barrier, without a condition, between the stores of the masks and the sums.
 _AFTER_STORES = re.compile(r"\bmask\[t\]\[m\] =[^;]*;\s*\}\s*__syncthreads\(\);\s*for \(int c\b")
+# The condition of the first barrier, in the loop over the passes.
+_CONDITION = re.compile(
+    r"\bc0 \+= CHANNELS\) \{\s*if \(([^;{}]{1,80})\)\s*\{?\s*__syncthreads\(\);"
+)
+
+
+def _describe_skipped(attempt: Attempt) -> str:
+    """Return in which pass after the first one the first barrier's condition does not hold; "" if in none."""
+    condition = _CONDITION.search(attempt.source)
+    names = {"C": 9, "CHANNELS": 3}
+    for c0, which in ((3, "second"), (6, "third")) if condition else ():
+        if compute(condition[1], {**names, "c0": c0}) == 0:
+            return f"Take C = 9 and CHANNELS = 3: in the {which} pass c0 is {c0}, and `{condition[1]}` does not hold. "
+    return ""
+
 
 EXERCISE = Exercise(
     title="Nothing to wait for",
@@ -50,8 +66,10 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "From the second pass on, slow threads may still read the masks that fast ones replace: there the "
-            "barrier is needed.",
+            lambda attempt: (
+                f"{_describe_skipped(attempt)}From the second pass on, slow threads may still read the masks that "
+                "fast ones replace: there the barrier is needed."
+            ),
             lambda attempt: "race" in attempt.findings and attempt.matches(_AFTER_STORES),
         ),
         Mistake(
