@@ -2,13 +2,40 @@
 
 import re
 
-from labkit.exercises import HIDDEN, LAYER_1, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises import HIDDEN, LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
 from labkit.spec.layers import LENET72, Layer
 
 _MAPS = "layer 2 of lenet72"  # 24 maps
 # Three tiles of maps: the third one is the first of a pair.
 _THREE = Layer("three tiles of maps", C=5, H=9, W=13, M=34, K=4), 3
 _LOADS = "global_load_requests"
+
+# "out of bounds, line 70: write of 2 bytes at y["
+_WRITE_BEYOND = re.compile(r"out of bounds, line (\d+): write of \d+ bytes at y\[")
+_STORED_MAP = re.compile(r"\by\[\(([\w +*]{1,80})\) \* pixels \+ n\]")
+_ASKED_MAP = re.compile(r"\b(\w[\w +*]{0,80}) < M\b")
+
+
+def _describe_guard(attempt: Attempt) -> str:
+    """Return the sentence if the condition in front of the last store leaves out a summand of its map; or ""."""
+    write = _WRITE_BEYOND.search(attempt.wrong)
+    stores = [*_STORED_MAP.finditer(attempt.source)]
+    begin = attempt.source.find("store_matrix_sync")  # conditions before it are of other work
+    if not write or begin < 0 or len(stores) != 1:
+        return ""
+    guards = [*_ASKED_MAP.finditer(attempt.source, begin, stores[0].start())]
+    if not guards:
+        return ""
+    line = attempt.source.count("\n", 0, stores[0].start()) + 1
+    stored, asked = ({*match[1].split(" + ")} for match in (stores[0], guards[-1]))
+    if line != int(write[1]) or not asked < stored:
+        return ""
+    left_out = " + ".join(part for part in stores[0][1].split(" + ") if part not in asked)
+    return (
+        f"Line {line} stores to map {stores[0][1]}, and the condition before it asks whether map {guards[-1][1]} "
+        f"exists: it leaves out {left_out}."
+    )
+
 
 EXERCISE = Exercise(
     title="A tile for all maps",
@@ -31,6 +58,7 @@ EXERCISE = Exercise(
             "k_tile has rows for WM maps, and now it gets twice as many.",
             lambda attempt: "out of bounds" in attempt.findings and "k_tile[WM]" in attempt.source,
         ),
+        Mistake(_describe_guard, _describe_guard),
         Mistake(
             "A lane reads sums from y_tile that other lanes store there: between store_matrix_sync and these reads "
             "the lanes of the warp have to wait for each other.",
