@@ -3,11 +3,13 @@
 import re
 
 from labkit.exercises import Attempt, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises.arithmetic import compute
 from labkit.spec.layers import Layer
 
 # Its maps are as large as those of layer 2 of lenet86, but it compiles in a second.
 _NAME = "one channel of layer 2"
 _PART = {_NAME: Layer(_NAME, C=1, H=40, W=40, M=12, K=7)}
+_SIDE = 40 - 7 + 1  # rows and columns of its outputs
 _STORES = "wavefronts_per_shared_store"
 
 
@@ -15,6 +17,32 @@ def _has_gaps(attempt: Attempt) -> bool:
     """Return whether `store` has another distance of maps than Ho * Wo, such as the hints' MAP."""
     store = attempt.source.partition("void store(")[2].partition("void copy(")[0]
     return bool(store) and "maps + (m * Ho + h) * Wo + w," not in store
+
+
+def _find_distance(attempt: Attempt) -> int | None:
+    """Return the distance of maps in `out` in halves, for the counted case; None if it is not known."""
+    used = re.search(r"\bmaps \+ m \* (\w+) \+", attempt.source)
+    defined = re.findall(rf"\bint {used[1]} = ([^;]{{1,200}});", attempt.source) if used else []
+    names = {"Ho": _SIDE, "Wo": _SIDE, "GATHER": 1}
+    return compute(defined[0], names) if len(defined) == 1 else None
+
+
+def _describe_distance(attempt: Attempt) -> str:
+    """Return what the distance of two maps should be, and what it is if that is known."""
+    distance, size = _find_distance(attempt), _SIDE * _SIDE
+    known = ""
+    if distance and distance % 2 == 0 and distance >= size:
+        gap = (16 - size) % 64
+        known = (
+            f"Here two maps of {size:,} halves begin {distance:,} halves apart. That is {distance // 2:,} words, "
+            f"{distance // 2 % 32} more than a multiple of 32. Your gap of {distance - size} halves is "
+            f"{(distance - size) // 2} words; these maps need {gap // 2}. "
+        )
+    return (
+        f"A store of a warp still needs a bank for several words. {known}The distance of two maps should be 8 words "
+        "more than a multiple of 32: then the four maps lie side by side. That is 16 halves more than a multiple of "
+        "64, since a word has two halves."
+    )
 
 
 def _reads_misaligned(attempt: Attempt) -> bool:
@@ -51,11 +79,12 @@ EXERCISE = Exercise(
     start_reaches=(3.282143,),
     mistakes=(
         Mistake(
-            "A store of a warp still needs a bank for several words. The distance of two maps should be 8 words more "
-            "than a multiple of 32: then the four maps lie side by side. That is 16 halves more than a multiple of 64, "
-            "since a word has two halves.",
+            _describe_distance,
             lambda attempt: (
-                not attempt.wrong and _has_gaps(attempt) and attempt.count(_STORES, _NAME) > 1.25
+                not attempt.wrong
+                and _has_gaps(attempt)
+                and attempt.count(_STORES, _NAME) > 1.25
+                and (_find_distance(attempt) or 0) % 64 != 16
             ),
         ),
         Mistake(
