@@ -2,12 +2,23 @@
 
 import re
 
-from labkit.exercises import Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises import Attempt, Exercise, InPlaceOf, Mistake, counted
 from labkit.spec.layers import Layer
 
 # Its maps are as large as those of layer 2 of lenet86, but it compiles in a second.
 _NAME = "one channel of layer 2"
 _PART = {_NAME: Layer(_NAME, C=1, H=40, W=40, M=12, K=7)}
+
+
+def _find_divisor(attempt: Attempt) -> str:
+    """Return what m0 is divided by in the index [m0 % TURNS] of the place, if it is 2, or 2 or 1; or ""."""
+    divisor = re.search(r"\[m0 % (\w+)\]", attempt.source)
+    if not divisor:
+        return ""
+    name = divisor[1]
+    is_two = name == "2" or attempt.matches(rf"\bint {name} = (?:[^;?]{{0,200}}\? 2 : 1|2);")
+    return name if is_two else ""
+
 
 EXERCISE = Exercise(
     title="One barrier per pass",
@@ -62,8 +73,11 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "m0 goes up by MAPS, a multiple of four: m0 % 2 is always 0. The number of the pass is m0 / MAPS.",
-            lambda attempt: "race" in attempt.findings and "[m0 % 2]" in attempt.source,
+            lambda attempt: (
+                f"m0 goes up by MAPS, a multiple of four: m0 % {_find_divisor(attempt)} is always 0, so each pass has "
+                "the same place. The number of the pass is m0 / MAPS."
+            ),
+            lambda attempt: "race" in attempt.findings and _find_divisor(attempt),
         ),
         Mistake(
             "The other barrier has to stay: it says that the maps are complete, before other threads copy them.",
