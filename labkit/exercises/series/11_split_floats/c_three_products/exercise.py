@@ -40,6 +40,23 @@ def _find_other_sums(attempt: Attempt) -> str:
     return ""
 
 
+# A number of a pair minus the half of one of them: "v.y - __half2float(__float2half_rn(v.x))".
+_REST = re.compile(r"\b(\w+)\.([xy]) - __half2float\(__float2half(?:_rn)?\(\1\.([xy])\)\)")
+
+
+def _describe_other_rest(attempt: Attempt) -> str:
+    """Return the sentence for the first number from which the half of the other one is subtracted; or ""."""
+    for rest in _REST.finditer(attempt.source):
+        name, member, other = rest.groups()
+        if member != other:
+            line = attempt.source.count("\n", 0, rest.start()) + 1
+            return (
+                f"Line {line} subtracts the half of {name}.{other} from {name}.{member}. A low part is what the half "
+                f"of the same number leaves: subtract that of {name}.{member}."
+            )
+    return ""
+
+
 EXERCISE = Exercise(
     title="Three products",
     subject=Kernels(
@@ -66,6 +83,10 @@ EXERCISE = Exercise(
                 "All three products can be added to the same d."
             ),
             lambda attempt: attempt.wrong.startswith("right") and _find_other_sums(attempt),
+        ),
+        Mistake(
+            _describe_other_rest,
+            lambda attempt: attempt.wrong.startswith("right") and _describe_other_rest(attempt),
         ),
         Mistake(
             "The low part is what the high part leaves: the float minus its half, converted back to a float. Then "
