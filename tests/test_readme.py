@@ -343,7 +343,7 @@ def counters_in_words():
         "the wait falls from {:.2f} to {:.2f} cycles per instruction".format(
             *(count("stalled_barrier", kernel, second) for kernel in (columns, runtime))
         ),
-        f"and {labkit.recorded('H200').value('x_reference', masks, second):.1f} times the reference time",
+        f"and {labkit.recorded('H200').value('x_reference', masks, second):.1f} times the [reference time](",
         "Layer 1 takes {:.3f} ms, in place of {:.3f}: a quarter of the requests, and only {:.0f} % less".format(
             *(on_1 := labkit.recorded("H200").op_ms([masks, rows], first)),
             100 * (1 - on_1.iloc[0] / on_1.iloc[1]),
@@ -351,8 +351,14 @@ def counters_in_words():
         "and the time from {:.2f} to {:.2f} ms".format(
             *labkit.recorded("H200").op_ms([columns, runtime], second)
         ),
-        f"A warp executes {32 * count('instructions', 7, second) / second.macs(1000):.2f} instructions per product, "
-        f"and {100 - count('instructions', 7, second) / count('cycles', 7, second) / 5.28:.0f} % of the issue slots",
+        f"they used {count('issue_slots_pct', rows, first):.0f} % of the [issue slots](",
+        "Of {:.2f} issue slots per 32 products, one is for the multiply-add and {:.2f} for all else; {:.2f}".format(
+            spent := 132 * 4 * count("cycles", 7, second) * 32 / second.macs(1000),
+            (used := 32 * count("instructions", 7, second) / second.macs(1000)) - 1,
+            spent - used,
+        ),
+        f"and {count('time_ns', 7, second) / 1e6 / second.reference_ms(1000, device='H200'):.2f} with 1,000 images",
+        f"Each of {count('warps_resident_pct', 7, first) * 64 / 4 / 100:.1f} warps per scheduler",
     )
     barriers = (
         count("stalled_barrier", kernel, layer)
@@ -471,7 +477,7 @@ def sizes_in_words():
         "1.62 with 1,000 images, {:.2f} with 10,000".format(h200.value("x_reference", 7, second)),
         f"These take {ms:.2f} ms on an H200",
         f"a multiprocessor holds one block of 160 ({tall['registers'].item()} registers per thread)",
-        f"with {few['registers']} registers per thread a multiprocessor holds only six warps with 20 rows. "
+        f"with {few['registers']} registers per thread, rolled, a multiprocessor holds only six warps with 20 rows. "
         "With four it holds 25",
         "with `unroll=1`, 17 rows in four maps take {:.3f} ms in place of {:.3f}".format(
             *(point(17, 4, "68x1", unroll)["op_ms"] for unroll in ("unroll == 1", "unroll.isna()"))

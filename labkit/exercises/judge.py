@@ -260,7 +260,7 @@ def list_goal_lines(exercise: Exercise, reached: Sequence[float]) -> Iterator[Gr
             )
         # a goal returns infinity, of the sign that misses it, for an attempt that does other work
         elif math.isinf(got) and not goal.met(got):
-            why = f"not counted, because the work takes {goal.least}"
+            why = f"not counted, because the work takes {goal.least}, and this code does not"
             yield GradeLine(False, f"{goal.what}: {why}; wanted {goal.wanted}")
         else:
             yield GradeLine(

@@ -508,7 +508,8 @@ def test_goals_in_words_and_numbers():
     (line,) = list_goal_lines(Exercise("", Numbers(dict), goals=(goal,)), [nothing])
     assert (
         line.ok is False
-        and "not counted, because the work takes at least 1 warps; wanted exactly 1" in line.text
+        and "not counted, because the work takes at least 1 warps, and this code does not; wanted exactly 1"
+        in line.text
     )
     above = counted("time", "a", what="time with one chunk fewer", at_least=5)
     (line,) = list_goal_lines(Exercise("", Numbers(dict), goals=(above,)), [math.inf])
