@@ -42,7 +42,7 @@ _STANDING = {
         f"from labkit.exercises.{module} import {names}\n" for module, names in _NAMES.items()
     ),
     "numpy.py": '"""There is no NumPy here: what exercises compute with it was computed when the site was built."""\n\n'
-    "from types import SimpleNamespace\n\nrandom = SimpleNamespace(Generator=object)\n",
+    "from types import SimpleNamespace\n\nndarray = object\nrandom = SimpleNamespace(Generator=object)\n",
 }
 
 
