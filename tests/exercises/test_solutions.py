@@ -238,28 +238,6 @@ def test_10a_costs_nothing_on_other_layers(layer):
     )
 
 
-def test_what_page_10_says_is_left_of_10a():
-    """Stores, wavefronts and conflicts of the layer that is graded; where the conflicts are."""
-    layer, own = Layer("one channel of layer 2", C=1, H=40, W=40, M=12, K=7), solution("10a")
-    counts = profile(own, layer)
-    stores, wavefronts, conflicts = (
-        counts.value(f"shared_store_{what}", own.label)
-        for what in ("instructions", "wavefronts", "conflicts")
-    )
-    text = read_notebook("10_speed_of_light")
-    more = wavefronts - stores
-    assert (
-        f"{wavefronts:.0f} wavefronts for {stores:.0f} stores, {more:.0f} more than one each"
-        in text
-    )
-    assert f"`fetch` causes {more - conflicts:.0f} of them" in text
-    assert f"Conflicts cause {conflicts:.0f}: for two of the seven warps" in text
-    across, stacks = 18, 54
-    eights = [range(first, min(first + 8, stacks)) for first in range(0, stacks, 8)]
-    assert len(eights) == 7
-    assert sum(eight[0] // across != eight[-1] // across for eight in eights) == 2
-
-
 def test_the_float_that_page_11_splits_has_these_parts():
     """The digits on the page, and the rates with which it explains 11a."""
     text = read_notebook("11_split_floats")
