@@ -1,8 +1,11 @@
 """Exercise 17a: one addition per warp."""
 
+import re
+
 import numpy as np
 
-from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises.exercise import join_words
 from labkit.exercises.subjects import draw_summands
 
 _ON, _MAPS, _AREA, _THREADS = "12 maps of 1,000 pixels", 12, 1000, 256
@@ -36,6 +39,37 @@ def gradients(random: np.random.Generator, images: int, channels: int, area: int
         area,
         grid=images * channels,
         block=_THREADS,
+    )
+
+
+# The loop of the exchanges with other ends: "apart = 16; apart > 1; apart /= 2"; groups: begin, comparison, end, step
+_HALVES = re.compile(
+    r"\bfor \(int (?P<name>\w+) = (?P<begin>\d\d?); (?P=name) (?P<is_left>>=?|<=?) (?P<end>\d\d?); "
+    r"(?P=name) (?P<step>/= 2|>>= 1|\*= 2|<<= 1)\)\s*\{?\s*(?P<sum>\w+) \+= __shfl_(?:down|xor)_sync\("
+    r"\w+, (?P=sum), (?P=name)\)"
+)
+
+
+def _explain_missing_exchange(attempt: Attempt) -> str:
+    """Return which exchanges the loop over the lanes leaves out, or ""."""
+    loop = _HALVES.search(attempt.source)
+    if not loop or attempt.source.count("__shfl") > 1:
+        return ""
+    end = int(loop["end"]) + (loop["is_left"] in (">", "<="))
+    halves = loop["step"] in ("/= 2", ">>= 1")
+    if halves != loop["is_left"].startswith(">"):
+        return ""
+    steps = (16, 8, 4, 2, 1)
+    begin = int(loop["begin"])
+    made = [step for step in steps if (end <= step <= begin if halves else begin <= step < end)]
+    missing = [step for step in steps if step not in made]
+    if begin not in steps or not made or not missing:
+        return ""
+    line = attempt.source.count("\n", 0, loop.start()) + 1
+    return (
+        f"The loop in line {line} exchanges between lanes that are {join_words(map(str, made))} apart. Those "
+        f"{join_words(map(str, missing))} apart are missing, so lane 0 has the sum of "
+        f"{2 ** len(made)} lanes, not of 32."
     )
 
 
@@ -95,6 +129,10 @@ EXERCISE = Exercise(
                 and attempt.matches("__shfl_down")
                 and not attempt.matches(r"\bif \([^;{}]*\)\s*\{?\s*atomicAdd")
             ),
+        ),
+        Mistake(
+            _explain_missing_exchange,
+            lambda attempt: "db, " in attempt.wrong and _explain_missing_exchange(attempt),
         ),
         Mistake(
             "dx is right, and db is not. Lane 0 has the sum of the warp only if all 32 lanes take part in every "
