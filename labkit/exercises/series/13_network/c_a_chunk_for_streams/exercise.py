@@ -13,6 +13,7 @@ from labkit.spec.devices import device
 
 _IMAGES, _MULTIPROCESSORS, _SIDE = 10_000, 132, 86
 _LEAST, _MOST = 0.99, 2.0  # share of the room for blocks, and per cent of the link's time
+_LEAST_WAIT = 0.01  # per cent of the link's time: a shorter one is not named
 _CASE = "half, from bytes"
 
 
@@ -27,10 +28,11 @@ def _count_answer(images: object) -> dict[str, dict[str, float]]:
         label="fused", dtype="float16", where="device", pixels="uint8 86x86"
     )
     image_ms = float(rows["ms"].item()) / _IMAGES
-    copied = done = 0.0  # when the last copy so far, and the last kernel, have ended
+    copied = done = waits = 0.0  # when the last copy so far, and the last kernel, have ended
     for start in range(0, _IMAGES, chunk):
         size = min(chunk, _IMAGES - start)  # the last chunk has the rest
         copied += link_ms * size / _IMAGES
+        waits = max(done - copied, 0)  # for the kernel before it
         done = max(done, copied) + size * image_ms
     return {
         _CASE: {
@@ -38,6 +40,7 @@ def _count_answer(images: object) -> dict[str, dict[str, float]]:
             "filled": chunk / (math.ceil(chunk / room) * room),
             "room": float(room),
             "visible": 100 * (done - copied) / link_ms,
+            "waits": 100 * waits / link_ms,
             "chunks": float(math.ceil(_IMAGES / chunk)),
         }
     }
@@ -56,6 +59,27 @@ def _describe_last_wave(attempt: Attempt) -> str:
     return (
         f"A chunk of {chunk:,} images is {waves} and a last one of {rest}. The last one begins when the others are "
         f"done, and {room - rest} of the places for blocks stay empty in it."
+    )
+
+
+def _describe_end(attempt: Attempt) -> str:
+    """Return a sentence with what is computed after the last copy."""
+    counts = attempt.counts[_CASE]
+    chunk, last = (
+        format_number(images) for images in (counts["chunk"], (_IMAGES - 1) % counts["chunk"] + 1)
+    )
+    if counts["chunks"] == 1:
+        return "The device is filled, but a single chunk overlaps with nothing: all of it is computed after the copy."
+    if counts["waits"] < _LEAST_WAIT:
+        return (
+            "The device is filled, but no copy hides what is computed after the last one: the last chunk has "
+            f"{last} of the images. It should be small."
+        )
+    return (
+        f"The device is filled. But the last copy, of {last} images, is short: when it ends, the kernel of the {chunk} "
+        f"before still runs, for {counts['waits']:.2f}% of the link's time. The kernel of the last chunk begins only "
+        f"then, and takes {counts['visible'] - counts['waits']:.2f}%. With chunks that are smaller than {chunk}, and a "
+        "last one that is small, too, both parts are short."
     )
 
 
@@ -99,14 +123,7 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            lambda attempt: (
-                "The device is filled, but no copy hides what is computed after the last one: the last chunk has "
-                f"{format_number((_IMAGES - 1) % attempt.counts[_CASE]['chunk'] + 1)} of the images, one before it "
-                f"{format_number(attempt.counts[_CASE]['chunk'])}. Both should be small."
-                if attempt.counts[_CASE]["chunks"] > 1
-                else "The device is filled, but a single chunk overlaps with nothing: all of it is computed after the "
-                "copy."
-            ),
+            _describe_end,
             lambda attempt: (
                 attempt.counts[_CASE]["filled"] >= _LEAST
                 and attempt.counts[_CASE]["visible"] > _MOST
