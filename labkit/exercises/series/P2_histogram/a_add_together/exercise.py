@@ -20,6 +20,31 @@ def _counts_more(attempt: Attempt) -> bool:
 # "unsigned count = bins[...]; ... atomicAdd(&count, 1)"
 _LOCAL = re.compile(r"\b(?:unsigned|int) (\w+) = bins\[[^;]{1,100};[\s\S]{0,300}\batomicAdd\(&\1,")
 
+# "for (int k = 0; k < 8; ++k)", and "1,000 pixels in 3 blocks" of a case
+_FIXED_LOOP = re.compile(r"\bfor \(int (\w+) = 0; \1 < (\d{1,4}); (?:\+\+\1|\1\+\+|\1 \+= 1)\)")
+_PIXELS_AND_BLOCKS = re.compile(r"([\d,]+) pixels (?:of the night )?in (\d|a) block")
+_THREADS = 128
+
+
+def _explain_fixed_loop(attempt: Attempt) -> str:
+    """Return which line makes a fixed number of rounds, if they are too few for the case that is wrong; or ""."""
+    loops = re.findall(r"\b(?:for|while|goto)\b", attempt.source)
+    loop = _FIXED_LOOP.search(attempt.source)
+    case = _PIXELS_AND_BLOCKS.search(attempt.wrong)
+    added = re.findall(r"\batomicAdd\(&bins\[pixels\[\w+\]\], *1u?\)", attempt.source)
+    if not (loop and case and len(loops) == len(added) == attempt.source.count("atomic") == 1):
+        return ""
+    pixels = int(case[1].replace(",", ""))
+    threads = (1 if case[2] == "a" else int(case[2])) * _THREADS
+    most = int(loop[2]) * threads
+    if most >= pixels:
+        return ""
+    line = attempt.source.count("\n", 0, loop.start()) + 1
+    return (
+        f"The loop in line {line} ends after {loop[2]} rounds, however many pixels there are. In this case {threads} "
+        f"threads count at most {most:,} of {pixels:,} pixels: let the loop go on until its pixel is beyond the last."
+    )
+
 
 def _describe_shares(attempt: Attempt) -> str:
     """Return which pixel is not counted by one thread, on the first case."""
@@ -101,6 +126,10 @@ EXERCISE = Exercise(
         Mistake(
             "Some pixels are not counted: the grid has fewer threads than there are pixels.",
             lambda attempt: attempt.runs_wrong and not attempt.matches(r"\b(?:for|while|goto)\b"),
+        ),
+        Mistake(
+            _explain_fixed_loop,
+            lambda attempt: attempt.wrong.startswith("right") and _explain_fixed_loop(attempt),
         ),
         Mistake(
             "No index depends on blockIdx, so all blocks take the same pixels. Which pixel is the first one of a "
