@@ -1,9 +1,30 @@
 """Exercise P4a: a scan from an empty cell."""
 
-from labkit.exercises import Exercise, Mistake, counted
+import re
+
+from labkit.exercises import Attempt, Exercise, Mistake, counted
 from labkit.exercises.practice import SCAN
 
 _ROWS = "4 rows of 256"
+
+# "if (i >= apart) part[1 - now][i] = part[now][i] + ...;" without an else; groups: the array and the buffer stored to
+_STORED_IF = re.compile(
+    r"\bif \((\w+|threadIdx\.x) >= (\w+)\)\s*\{?\s*(?P<array>\w+)\[(?P<to>[^\]]{1,40})\]\[\1\] = "
+    r"(?P=array)\[(?!(?P=to)\])[^\]]{1,40}\]\[\1\] \+ [^;]{1,80};(?!\s*\}?\s*else)"
+)
+
+
+def _explain_places_not_copied(attempt: Attempt) -> str:
+    """Return which line leaves the places below the distance out of the other buffer, or ""."""
+    step = _STORED_IF.search(attempt.source)
+    if not step or attempt.source.count(f"{step['array']}[{step['to']}][{step[1]}] =") > 1:
+        return ""
+    line = attempt.source.count("\n", 0, step.start()) + 1
+    return (
+        f"Line {line} stores only where {step[1]} >= {step[2]}, and the next step reads the whole other buffer. Each "
+        f"place below {step[2]} has to be there, too: copy it, without an addition."
+    )
+
 
 EXERCISE = Exercise(
     title="Twice as far",
@@ -34,6 +55,12 @@ EXERCISE = Exercise(
         counted("busiest_warp", _ROWS, what="memory instructions of the busiest warp", at_most=56),
     ),
     mistakes=(
+        Mistake(
+            _explain_places_not_copied,
+            lambda attempt: (
+                "uninitialized" in attempt.findings and _explain_places_not_copied(attempt)
+            ),
+        ),
         Mistake(
             "A step needs two barriers: all threads have loaded before the first one adds, and all have added "
             "before the next step loads.",
