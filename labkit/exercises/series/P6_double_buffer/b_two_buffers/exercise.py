@@ -5,8 +5,45 @@ as much as between two barriers while it is under way. Reads that pass the time,
 nobody needs, are more shared load bytes and copied bytes than the tiles have.
 """
 
-from labkit.exercises import Exercise, Mistake
+import re
+
+from labkit.exercises import Attempt, Exercise, Mistake
 from labkit.exercises.practice import NOT_COPIED, RANKS, make_ranks_goals
+
+# The steps whose order matters; each is a group, and that of a wait is its number.
+_STEP = re.compile(
+    r"(?P<copy>__pipeline_memcpy_async\(&\w+\[(?:1 - |!)?\w+(?: \^ 1)?\])|(?P<commit>__pipeline_commit\()|"
+    r"__pipeline_wait_prior\((?P<wait>\d)\)|(?P<barrier>__syncthreads\()|(?P<loop>\bwhile\b|\bfor\b)"
+)
+_EARLY = ["copy", "commit", "loop", "copy", "commit", "wait", "barrier", "loop"]
+_LATE = ["copy", "commit", "loop", "wait", "barrier", "copy", "commit", "loop"]
+
+
+def _explain_order(attempt: Attempt) -> str:
+    """Return which lines of a loop over two buffers are in a wrong order, or wait for too little; or ""."""
+    steps = [*_STEP.finditer(attempt.source)]
+    order = [step.lastgroup for step in steps]
+    if order not in (_EARLY, _LATE) or not attempt.matches(r"\b__shared__ float \w+\[2\]\["):
+        return ""
+    if not re.search(
+        r"\[(?:1 - |!|\w+ \^ 1)", [*filter(None, (step["copy"] for step in steps))][1]
+    ):
+        return ""  # not into the other buffer
+    lines = [str(attempt.source.count("\n", 0, step.start()) + 1) for step in steps]
+    wait = steps[order.index("wait")]["wait"]
+    if order == _EARLY and wait == "1":
+        return (
+            f"Line {lines[3]} begins the next copies before the barrier in line {lines[6]}: other threads may still "
+            "read that buffer. Move these copies and their commit behind the barrier. Then no later group is under way "
+            f"at the wait in line {lines[5]}, and it has to be __pipeline_wait_prior(0)."
+        )
+    if order == _LATE and wait != "0":
+        return (
+            f"At the wait in line {lines[3]} the last group that was begun is that of the tile which this turn reads. "
+            f"__pipeline_wait_prior({wait}) does not wait for it: here it has to be __pipeline_wait_prior(0)."
+        )
+    return ""
+
 
 EXERCISE = Exercise(
     title="Two buffers",
@@ -14,6 +51,10 @@ EXERCISE = Exercise(
     goals=make_ranks_goals(barriers=4 + 1, overlap=True),
     mistakes=(
         NOT_COPIED,
+        Mistake(
+            _explain_order,
+            lambda attempt: "race with a copy" in attempt.findings and _explain_order(attempt),
+        ),
         Mistake(
             "A buffer is read while a copy into it is under way: its thread has not waited for it, or the buffer "
             "is used again too early. In each turn first wait, then the barrier, then the copies of the next tile.",
