@@ -1,6 +1,8 @@
 """Exercise P8a: the fragments of one product on tensor cores."""
 
-from labkit.exercises import Case, Exercise, Kernels, Mistake
+import re
+
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake
 from labkit.exercises.practice import (
     EXCHANGED_REGISTERS,
     OTHER_LANES,
@@ -8,6 +10,25 @@ from labkit.exercises.practice import (
     make_product_goals,
     products,
 )
+
+# "*B = (const unsigned *)b": an array of words
+_WORDS = re.compile(r"\*\s*(?:const )?(\w+) = \((?:const )?(?:unsigned|unsigned int|uint32_t) \*\)")
+
+
+def _explain_halves(attempt: Attempt) -> str:
+    """Return which line goes 8 words further where it should be 8 halves, or ""."""
+    names = "|".join(_WORDS.findall(attempt.source))
+    index = names and re.search(
+        rf"\b(?:{names})\[[^\[\]]{{0,60}}?(?<!\* )\bt \+ (8)\]", attempt.source
+    )
+    if not index:
+        return ""
+    line = attempt.source.count("\n", 0, index.start(1)) + 1
+    return (
+        f"Line {line} goes 8 words further, t + 8. Eight rows of b, like eight columns of a, are 8 halves, and a word "
+        "has two of them: t + 4."
+    )
+
 
 EXERCISE = Exercise(
     title="By hand",
@@ -24,6 +45,7 @@ EXERCISE = Exercise(
             lambda attempt: attempt.count("matrix_operations", "5 products") == 2 * 5,
         ),
         OTHER_LANES,
+        Mistake(_explain_halves, lambda attempt: attempt.runs_wrong and _explain_halves(attempt)),
         EXCHANGED_REGISTERS,
         Mistake(
             "d[0] and d[2] do not lie side by side in c. Two neighbours of a row are d[0] and d[1], of row g, and "
