@@ -36,6 +36,31 @@ def _names_next_tile(attempt: Attempt) -> bool:
     return re.search(r"[+-] *[12]\b|\+\+", rest) is not None
 
 
+# "wait(4 + i % 3,", and "arrive(4 + (i + 1) % 3,"; groups: the first barrier, the tile, the stages
+_WAIT = re.compile(r"\bwait\((\w+) \+ (\w+) % (\w+),")
+_ARRIVE_NEXT = re.compile(r"\barrive\((\w+) \+ \((\w+) \+ 1\) % (\w+),")
+
+
+def _explain_release(attempt: Attempt) -> str:
+    """Return which line releases the stage of the tile after the one that its turn is done with, or ""."""
+    waits = {wait.groups(): wait.start() for wait in _WAIT.finditer(attempt.source)}
+    release = _ARRIVE_NEXT.search(attempt.source)
+    if not release or release.groups() not in waits:
+        return ""
+    _, tile, stages = release.groups()
+    # the turn itself waits for the tile after its own: it reads both, and the next turn the later one again
+    if not attempt.matches(rf"\bwait\(\w+ \+ \({tile} \+ 1\) % {stages},"):
+        return ""
+    line, waited = (
+        attempt.source.count("\n", 0, place) + 1
+        for place in (release.start(), waits[release.groups()])
+    )
+    return (
+        f"Line {line} releases the stage of tile {tile} + 1, which the next turn reads again. What turn {tile} is done "
+        f"with is tile {tile}: its stage is {tile} % {stages}, and the producer waits for such a one in line {waited}."
+    )
+
+
 EXERCISE = Exercise(
     title="A ring",
     subject=Kernels(
@@ -78,6 +103,10 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         COUNTS_ONE_TEAM,
+        Mistake(
+            _explain_release,
+            lambda attempt: "deadlock" in attempt.wrong and _explain_release(attempt),
+        ),
         Mistake(
             "Nobody tells the producer that a stage is empty. It runs ahead, stores over a tile that is still read, "
             "and arrives at a barrier for `full` twice.",
