@@ -1,5 +1,7 @@
 """Exercise P7b: rows of uneven lengths, taken from a queue."""
 
+import re
+
 from labkit.exercises import Attempt, Exercise, Mistake, counted
 from labkit.exercises.practice import make_row_goals, make_uneven_rows
 
@@ -9,6 +11,15 @@ def _takes_for_block(attempt: Attempt) -> bool:
     return attempt.matches(r"threadIdx\.x == 0\)\s*\{?\s*row = atomicAdd") and not attempt.matches(
         "__shared__"
     )
+
+
+def _name_first_row(attempt: Attempt) -> str:
+    """Return which line begins with the row of the block's number, " Line 4 takes ..."; "" if none does."""
+    first = re.search(r"\brow = blockIdx\.x;", attempt.source)
+    if not first:
+        return ""
+    line = attempt.source.count("\n", 0, first.start()) + 1
+    return f" Line {line} takes the row of the block's number instead."
 
 
 EXERCISE = Exercise(
@@ -67,7 +78,9 @@ EXERCISE = Exercise(
             "A block takes one row, and the queue's number grows by more than one: the rows between belong to nobody.",
             lambda attempt: (
                 attempt.wrong.startswith("right")
-                and attempt.matches(r"atomicAdd\((?:&?next|next \+ 0|&next\[0\]), *(?![01u]+\))")
+                and attempt.matches(
+                    r"atomicAdd\((?:&?next|next \+ 0|&next\[0\]), *(?:\w+Dim\.x|[2-9]|[1-9]\d+)\)"
+                )
             ),
         ),
         Mistake(
@@ -88,7 +101,10 @@ EXERCISE = Exercise(
             lambda attempt: attempt.count("barriers", "48 rows") > 2 * 2 * (48 + 4),
         ),
         Mistake(
-            "The rows before *next are taken already: the first row of a block is what its atomicAdd returns.",
+            lambda attempt: (
+                "The rows before *next are taken already: the first row of a block is what its atomicAdd returns."
+                f"{_name_first_row(attempt)}"
+            ),
             lambda attempt: attempt.wrong.startswith("right") and "expected 0," in attempt.wrong,
         ),
         Mistake(
