@@ -21,6 +21,19 @@ _WRONG_GUARD = re.compile(
     r"(\w+) < columns && (\w+) < rows\)\s*\{?\s*out\[\4 \* rows \+ \3\])"
 )
 
+# "tile[33][32]", "tile[TILE + 1][TILE]": groups: the array, its numbers of rows and of words per row
+_ROW_MORE = re.compile(r"\b__shared__ float (\w+)\[(33|(?:32|(\w+)) \+ 1)\]\[(32|\3)\]")
+
+
+def _explain_row_more(attempt: Attempt) -> str:
+    """Return which line gives the tile a row more, where each row needs a word more."""
+    tile = _ROW_MORE.search(attempt.source)
+    line = attempt.source.count("\n", 0, tile.start()) + 1
+    return (
+        f"Line {line} gives the tile a row more, and its rows are as long as before: the words of a column still meet "
+        f"in one bank. Each row needs a word more: {tile[1]}[{tile[4]}][{tile[2]}]."
+    )
+
 
 def _finds_block_twice(attempt: Attempt) -> bool:
     """Return whether two lines behind the barrier, "r = blockIdx.x * 32 + ...", use one part of blockIdx alone."""
@@ -146,6 +159,12 @@ EXERCISE = Exercise(
             "that its thread has loaded. It has to compare its own row with `columns`, the rows of `out`, and its "
             "own column with `rows`.",
             lambda attempt: attempt.runs_wrong and _guards_alike(attempt),
+        ),
+        Mistake(
+            _explain_row_more,
+            lambda attempt: (
+                attempt.count("shared_conflicts", _SHAPE) > 0 and attempt.matches(_ROW_MORE)
+            ),
         ),
         Mistake(
             "Lanes that go down a column of this tile lie a row apart, and some of them meet in one bank. With "
