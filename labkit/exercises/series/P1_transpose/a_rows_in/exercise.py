@@ -12,6 +12,14 @@ _OTHER_LENGTH = re.compile(
     r"\bin\[[^];]*(?:\* *rows|\brows *\*)|\bout\[[^];]*(?:\* *columns|\bcolumns *\*)"
 )
 
+# "if (row >= rows && column >= columns) return;", and the condition of a copy with || in it
+_LEAVES_TOO_FEW = re.compile(
+    r"\bif \((?:\w+ >= rows && \w+ >= columns|\w+ >= columns && \w+ >= rows)\)\s*\{?\s*return\b"
+)
+_COPIES_TOO_MANY = re.compile(
+    r"\bif \((?:\w+ < rows \|\| \w+ < columns|\w+ < columns \|\| \w+ < rows)\)\s*\{?\s*out\["
+)
+
 _BYTES = 4 * 64 * 96  # of `in`
 
 
@@ -19,6 +27,24 @@ def _find_unused(attempt: Attempt) -> str:
     """Return the index of the blocks, "blockIdx.y", that an attempt does not use; "" if it uses both, or none."""
     unused = [name for name in ("blockIdx.x", "blockIdx.y") if name not in attempt.source]
     return unused[0] if len(unused) == 1 else ""
+
+
+def _explain_guard(attempt: Attempt) -> str:
+    """Return which line joins the conditions for the row and the column by the wrong operator, or ""."""
+    for guard, sentence in (
+        (
+            _LEAVES_TOO_FEW,
+            "a thread returns only if its row and its column are both outside. One of them is enough: || for &&.",
+        ),
+        (
+            _COPIES_TOO_MANY,
+            "a thread copies if its row or its column is inside. Both have to be: && for ||.",
+        ),
+    ):
+        if match := guard.search(attempt.source):
+            line = attempt.source.count("\n", 0, match.start()) + 1
+            return f"Line {line}: {sentence}"
+    return ""
 
 
 EXERCISE = Exercise(
@@ -36,6 +62,10 @@ EXERCISE = Exercise(
         counted("global_load_requests", _SHAPE, at_most=192, least=_MOVED),
     ),
     mistakes=(
+        Mistake(
+            _explain_guard,
+            lambda attempt: "out of bounds" in attempt.findings and _explain_guard(attempt),
+        ),
         Mistake(
             "Rows and columns are exchanged: blockIdx.x counts blocks along a row of `in`, so it belongs to the "
             "column, and blockIdx.y to the row. The grid is too short the other way round.",
