@@ -56,7 +56,7 @@ _LOOK = {
     "uninitialized": "It is read before it is written: is a barrier missing, a zero at the beginning, or an element "
     "that no thread fills?",
     "out of bounds": "Put this thread's and this block's numbers into the index: which element of the array is that? "
-    "If the thread has nothing to do here, its guard is missing or compares with the wrong number. If "
+    "If the thread has nothing to do here, its guard is missing or lets it through. If "
     "it has, the index is wrong.",
     "misaligned": "A vector access needs an address that is a multiple of its size: for which rows is it one?",
     _DIVERGENT: "All threads of a block have to reach the barrier: does a thread return, or skip it, before?",
