@@ -28,6 +28,7 @@ from labkit.exercises.text import (
     is_explained,
     list_causes,
     list_slips,
+    list_unused,
 )
 from labkit.ladder.messages import Message, format_errors, format_messages, parse_messages
 from labkit.ladder.source import LINE, changed_lines, count_lines
@@ -277,6 +278,7 @@ def find_mistake(exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine
     if all(line.ok or line.kind == BUDGET for line in lines) or not is_explained(attempt.source):
         return ""
     start, solution = map(code_only, (exercise.start, exercise.solution))
+    right_lines = [*start.splitlines(), *solution.splitlines()]
 
     def list_mistakes(vague: bool) -> Iterator[str]:
         """Yield the sentences of the exercise's own mistakes that fit, vague ones or the others."""
@@ -288,8 +290,9 @@ def find_mistake(exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine
 
     return next(
         itertools.chain(
-            list_causes(attempt, [*start.splitlines(), *solution.splitlines()]),
+            list_causes(attempt, right_lines),
             list_mistakes(vague=False),
+            list_unused(attempt, right_lines),
             list_slips(attempt, solution),
             list_mistakes(vague=True),
         ),

@@ -191,9 +191,7 @@ def list_causes(attempt: Attempt, right_lines: Iterable[str]) -> Iterator[str]:
         )
     if not attempt.runs_wrong:
         return
-    right_lines = [*right_lines]
     yield from _find_barrier_in_loop(code, attempt.wrong)
-    yield from _find_unused(code, right_lines)
     # no y[...] or y + ...
     if "nothing was written" in attempt.wrong and not re.search(r"(?<!\.)\by(?:\[| \+ )", code):
         yield "No result is stored: a local variable ends with its thread. Store its value to y when it is complete."
@@ -204,9 +202,11 @@ def list_causes(attempt: Attempt, right_lines: Iterable[str]) -> Iterator[str]:
         yield from _find_copies_of_itself(code)
 
 
-def _find_unused(code: str, right_lines: Iterable[str]) -> Iterator[str]:
-    """Yield sentences for an index that right code has and this one does not, and a shuffle whose result is lost."""
-    right = "\n".join(right_lines)
+def list_unused(attempt: Attempt, right_lines: Iterable[str]) -> Iterator[str]:
+    """Yield sentences for an index that right code has and a wrong one does not, and a shuffle whose result is lost."""
+    if not attempt.runs_wrong:
+        return
+    code, right = attempt.source, "\n".join(right_lines)
     for name, group in (("threadIdx", "threads of a block"), ("blockIdx", "blocks")):
         if name in right and name not in code and not _OTHER_INDEX.search(code):
             yield f"`{name}` is not used here, so all {group} do the same work, and store or add the same."
