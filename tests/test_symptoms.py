@@ -151,7 +151,9 @@ def test_the_wrong_elements_of_an_array_are_described(result, expected, says):
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
 def test_a_mistake_that_an_exercise_lists_is_named_if_it_gives_all_elements(dtype):
     right = np.arange(12).reshape(3, 4).astype(dtype)
-    output = Output("y", right, mistakes={"each is larger by 5": right + 5, "each is 0": 0 * right})
+    output = Output(
+        "y", right, mistakes=lambda: {"each is larger by 5": right + 5, "each is 0": 0 * right}
+    )
     mistaken = 0 * right
     with pytest.raises(CheckFailed, match="It looks as if each is 0"):
         output.compare(mistaken, "a case")

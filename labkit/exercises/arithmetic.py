@@ -25,6 +25,7 @@ _DEEPEST = 20  # parentheses and statements within each other
 _MOST_TOKENS = 1000  # of a code that is followed
 _BUDGET = 200_000  # tokens that are read, again in each pass of a loop: a loop may not end
 _LARGEST = 2**31
+_TILES = {"TILE": 16, "FIXED_K": 7}  # of rung 04 on lenet86
 _BANKS, _HALF = 32, 16  # of shared memory; words of a row that a warp reads, if it reads two
 # In tokens with blanks between: a name that may change; what leaves a statement, or gives a variable another name.
 _CHANGED = re.compile(r"(\w+) (?:[-+*/%&|^]?=|\+\+|--)(?= |$)|(?:\+\+|--|&) (\w+)")
@@ -358,10 +359,11 @@ def list_taken(code: str, kernel: str, array: str, names: Mapping[str, int]) -> 
     return [taken.index for taken in follower.taken]
 
 
-def describe_tile_rows(code: str, names: Mapping[str, int]) -> str:
+def describe_tile_rows(code: str, names: Mapping[str, int] = _TILES) -> str:
     """Return how the banks of two rows of `tile` overlap, of which a warp reads 16 words each; or "".
 
     "" if they do not, if lanes do not go along the rows, or if the length of a row is not known.
+    `names` are the constants of the launch, by default those of the layers of lenet86.
     """
     names = {**names}
     for name, expression in re.findall(r"\bconst(?:expr)? int (\w+) = ([^;,]{1,80});", code):

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 from labkit.exercises import Attempt, Case, Goal, Mistake, counted
-from labkit.exercises.exercise import join_words
+from labkit.exercises.arithmetic import describe_shares
 from labkit.exercises.subjects import (
     ArrayLaunch,
     Kernels,
@@ -83,6 +84,26 @@ def total(random: np.random.Generator, n: int, blocks: int, threads: int) -> Arr
 ADDITIONS = "atomic additions, each lane's"
 
 
+# Of a result that was added several times: the threads of a block, and how many times too large it is.
+TOO_LARGE = re.compile(r"blocks of (\d+), is wrong[^\n]*\n[^\n]* (\d+) times the right one")
+
+
+def wrong_shares(kernel: str, array: str, threads: int, what: str) -> Mistake:
+    """Return the mistake that not each of 1,000 elements of an array is taken by one thread of three blocks.
+
+    The sentence is that of `describe_shares`, whose names these parameters have.
+    """
+
+    def describe(attempt: Attempt) -> str:
+        return describe_shares(attempt.source, kernel, array, 1000, 3, threads, what)
+
+    return Mistake(
+        describe,
+        lambda attempt: attempt.wrong.startswith("right") and describe(attempt),
+        vague=True,
+    )
+
+
 def _list_wrong_scans(x: np.ndarray) -> dict[str, np.ndarray]:
     """Return what wrong scans of the rows of `x` give, by what they do: for `Output`."""
     first_of_warps = np.arange(x.shape[1]) % 32 == 0
@@ -134,7 +155,7 @@ def scan(random: np.random.Generator, rows: int, columns: int) -> ArrayLaunch:
     """
     x = draw_summands(random, (rows, columns), _INT_MAX // columns)
     x = (x * random.choice([-1, 1], (rows, 1))).astype(np.int32)
-    y = Output("y", x.cumsum(axis=1, dtype=np.int32), mistakes=_list_wrong_scans(x))
+    y = Output("y", x.cumsum(axis=1, dtype=np.int32), mistakes=partial(_list_wrong_scans, x))
     return launch("scan", x, y, columns, grid=rows, block=32 * -(-columns // 32))
 
 
@@ -151,6 +172,22 @@ SCAN = Kernels(
 )
 
 
+def _list_wrong_softmaxes(powers: np.ndarray) -> dict[str, np.ndarray]:
+    """Return what wrong softmaxes give for rows of exponentials, by what they do: for `Output`."""
+    columns = powers.shape[1]
+    floats = powers.astype(np.float32)
+    # each lane has the numbers l, l + 32 and so on of a row
+    of_lanes = np.stack([floats[:, lane::32].sum(axis=1) for lane in range(32)], axis=1)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        by_lanes = floats / np.tile(of_lanes, -(-columns // 32))[:, :columns]
+        by_first = floats / floats[:, :32].sum(axis=1, keepdims=True)
+    return {
+        "y has the exponentials, and nobody has divided them by their sum": powers,
+        "each lane divides by the sum of its own numbers, not by that of the row": by_lanes,
+        "only the first 32 numbers of a row are in its sum": by_first,
+    }
+
+
 def softmax(random: np.random.Generator, rows: int, columns: int, highest: int) -> ArrayLaunch:
     """Return the launch of a softmax of each row: a warp per row, four rows per block.
 
@@ -165,19 +202,13 @@ def softmax(random: np.random.Generator, rows: int, columns: int, highest: int) 
     x = (x - is_low * random.uniform(100, 2000, (rows, columns))).astype(np.float32)
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
     exact = powers / powers.sum(axis=1, keepdims=True)
-    # each lane has the numbers l, l + 32 and so on of a row
-    floats = powers.astype(np.float32)
-    of_lanes = np.stack([floats[:, lane::32].sum(axis=1) for lane in range(32)], axis=1)
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        by_lanes = floats / np.tile(of_lanes, -(-columns // 32))[:, :columns]
-        by_first = floats / floats[:, :32].sum(axis=1, keepdims=True)
-    mistakes = {
-        "y has the exponentials, and nobody has divided them by their sum": powers,
-        "each lane divides by the sum of its own numbers, not by that of the row": by_lanes,
-        "only the first 32 numbers of a row are in its sum": by_first,
-    }
     # 1e-5: about 170 roundings
-    y = Output("y", exact.astype(np.float32), allowed=1e-5 * exact + 1e-12, mistakes=mistakes)
+    y = Output(
+        "y",
+        exact.astype(np.float32),
+        allowed=1e-5 * exact + 1e-12,
+        mistakes=partial(_list_wrong_softmaxes, powers),
+    )
     return launch("softmax", x, y, rows, columns, grid=-(-rows // 4), block=(32, 4))
 
 
@@ -223,7 +254,9 @@ def ranks(
     groups = random.integers(2**23, 2**24 - 2, -(-n // 8)) * random.choice([-1, 1], -(-n // 8))
     x = ((random.choice(groups, n) + random.integers(0, 3, n)) / 2**12).astype(np.float32)
     rank = Output(
-        "rank", (x < x[:, None]).sum(1, dtype=np.int32), mistakes=_list_wrong_ranks(x, threads)
+        "rank",
+        (x < x[:, None]).sum(1, dtype=np.int32),
+        mistakes=partial(_list_wrong_ranks, x, threads),
     )
     return launch("ranks", x, n, rank, grid=-(-n // threads), block=block or threads)
 
@@ -495,201 +528,5 @@ OTHER_LANES = Mistake(
     lambda attempt: (
         attempt.runs_wrong
         and attempt.matches(r"\bg = (?:threadIdx\.x|lane) (?:% \d+|/ (?!4\b)\d+)")
-    ),
-)
-
-
-# Of the report of a deadlock: "31 more at bar.sync 2 (attempt.cu:5), which expects 128 and has 32".
-BARRIERS_WAITED_FOR = re.compile(r"at bar\.sync (\d+)[^;]*?, which expects (\d+) and has (\d+)")
-_BLOCK = 128  # threads: a producer's warp and three of consumers
-
-
-def _name_barrier(number: str, source: str) -> str:
-    """Return a barrier's number with its name in a code, and the lines of its calls: "barrier 2 (lines 9 and 21)"."""
-    names = "|".join([number, *re.findall(rf"\b(\w+) = {number}\b", source)])
-    lines = [
-        str(place)
-        for place, line in enumerate(source.splitlines(), 1)
-        if re.search(rf"\b(?:wait|arrive)\(\s*(?:{names})\b", line)
-    ]
-    return f"barrier {number}" + (f" (lines {join_words(lines)})" if lines[1:] else "")
-
-
-def _explain_standstill(attempt: Attempt) -> str:
-    """Return who waits at which barrier for whom, from the report of a deadlock of two teams."""
-    waiting = BARRIERS_WAITED_FOR.findall(attempt.wrong)
-    live = re.search(r"all (\d+) threads wait", attempt.wrong)
-    for number, expected, arrived in waiting:
-        if int(arrived) % 32:
-            return (
-                f"Only a part of a warp comes to {_name_barrier(number, attempt.source)}: {arrived} threads are there. "
-                "All its lanes have to come. Which condition stands in front of the wait?"
-            )
-        if int(expected) != _BLOCK:
-            return (
-                f"At {_name_barrier(number, attempt.source)} {expected} threads are expected. Both teams come to it, "
-                f"32 threads and 96: name {_BLOCK}, those that wait and those that only arrive."
-            )
-    if waiting and live and int(live[1]) < _BLOCK:
-        number, _, arrived = waiting[0]
-        return (
-            f"{arrived} threads have come to {_name_barrier(number, attempt.source)} and wait for ever: the others "
-            "have ended. One team comes to it more often than the other. Compare the conditions of the two, for the "
-            "first tile and for the last."
-        )
-    if {arrived for *_, arrived in waiting} == {"32", "96"}:
-        by_count = {
-            arrived: _name_barrier(number, attempt.source) for number, _, arrived in waiting
-        }
-        return (
-            f"The producer's 32 threads wait at {by_count['32']}, and the consumers' 96 at {by_count['96']}: each team "
-            "waits for the other. Follow both from the beginning: at which tile do they come to different barriers?"
-        )
-    return (
-        "Warps wait for ever at a barrier to which not enough threads come. Each time, as many have to come as it "
-        "expects: those that wait, and those that only arrive."
-    )
-
-
-# "wait(EMPTY, 32)": groups: what is called, and the number of threads.
-_COUNT_OF_THREADS = re.compile(r"\b(wait|arrive)\([^;,]{1,60}, *(\d{1,4})\)")
-
-
-def _find_count(attempt: Attempt) -> re.Match | None:
-    """Return the first call of a barrier that names another number than that of the block's threads, or None."""
-    calls = _COUNT_OF_THREADS.finditer(attempt.source)
-    return next((call for call in calls if int(call[2]) != _BLOCK), None)
-
-
-def _explain_count(attempt: Attempt) -> str:
-    """Return which line names another number of threads than the block has."""
-    call = _find_count(attempt)
-    line = attempt.source.count("\n", 0, call.start()) + 1
-    return (
-        f"Line {line} names {call[2]} threads. Both teams come to this barrier, 32 threads and 96, so each call "
-        f"names {_BLOCK}: those that wait and those that only arrive."
-    )
-
-
-COUNTS_ONE_TEAM = Mistake(
-    _explain_count, lambda attempt: attempt.runs_wrong and _find_count(attempt) is not None
-)
-STANDS_STILL = Mistake(
-    _explain_standstill,
-    lambda attempt: "deadlock" in attempt.wrong and "__syncthreads" not in attempt.wrong,
-)
-
-
-def _reports(attempt: Attempt, pattern: str) -> bool:
-    """Return whether the report of a deadlock at an mbarrier matches a regular expression."""
-    return "of the mbarrier in" in attempt.wrong and re.search(pattern, attempt.wrong) is not None
-
-
-def _announces(source: str) -> bool:
-    """Return whether code announces bytes for a phase, besides in the function that the starting code has."""
-    return len(re.findall(r"expect\w*\(", source)) > 2
-
-
-# Of rings with an mbarrier: the sentence follows from what the report of a deadlock has counted.
-MBARRIER_MISTAKES = (
-    Mistake(
-        "Compare the two numbers of bytes in the report. What arrive_expect announces is what all copies of this "
-        "phase bring together, also when the last tile is shorter.",
-        lambda attempt: _reports(attempt, r"bytes are expected[^;]*: \d+ too (?:few|many)"),
-    ),
-    Mistake(
-        "Nobody announces the bytes, so a phase ends before they are copied. The producer arrives with "
-        "arrive_expect, in each phase.",
-        lambda attempt: attempt.runs_wrong and not _announces(attempt.source),
-    ),
-    Mistake(
-        "More arrive at `empty` than its mbarrier was made for. Who arrives there, each lane or one thread of each "
-        "warp?",
-        lambda attempt: (
-            "too many arrive" in attempt.wrong and re.search(r"mbarrier in empty\b", attempt.wrong)
-        ),
-    ),
-    Mistake(
-        "Nobody arrives at `empty`, so no stage is given back, and the producer waits for ever. When may it fill a "
-        "stage again?",
-        lambda attempt: (
-            _reports(attempt, r"mbarrier in empty\b")
-            and not attempt.matches(r"arrive\w*\([^;]*\bempty\b")
-        ),
-    ),
-    Mistake(
-        "Lane 1 of the producer's warp arrives at `full`, too. One thread alone announces the bytes and copies a tile.",
-        lambda attempt: (
-            "too many arrive at the mbarrier in full" in attempt.wrong
-            and "thread (1, 0, 0) of block" in attempt.wrong
-        ),
-    ),
-    Mistake(
-        "The producer fills a stage again too early: the phase before has not ended there. First it waits until the "
-        "stage is empty. Which parity has the phase of `empty` that ends when the tile of the lap before is read?",
-        lambda attempt: "too many arrive" in attempt.wrong,
-    ),
-    Mistake(
-        "Compare the arrivals in the report: `full` was made for more than one. The producer alone arrives there, once "
-        "per tile.",
-        lambda attempt: _reports(attempt, r"mbarrier in full\b[^;]*has 1 of (?!1 )\d+ arrivals"),
-    ),
-    Mistake(
-        "Compare the arrivals in the report: fewer have come than the mbarrier was made for. Who arrives at it, a "
-        "thread of each warp or all threads?",
-        lambda attempt: _reports(attempt, r"has (?!0 )(\d+) of (?!\1 )\d+ arrivals"),
-    ),
-    Mistake(
-        "A thread waits for the end of a phase for which nobody can arrive before it goes on. In lap 0 every stage is "
-        "empty. There the producer need not wait, or it waits for parity 1: the phase before phase 0 has ended.",
-        lambda attempt: "of the mbarrier in" in attempt.wrong,
-    ),
-    Mistake(
-        "The mbarriers are used before all threads can see them. Behind the init one needs a barrier of the block.",
-        lambda attempt: (
-            attempt.findings
-            and not attempt.matches(r"__syncthreads|__barrier|bar\.sync|barrier\.sync")
-        ),
-    ),
-    Mistake(
-        "Each lane arrives at `empty`, and its mbarrier expects 3 arrivals: three lanes of one warp are enough to "
-        "give the stage back, while others still read. Who should arrive, and when?",
-        lambda attempt: (
-            {"race", "race with a copy"} & {*attempt.findings}
-            and attempt.matches(r"mbarrier_init\(&empty\[\w+\], 3\)")
-            and attempt.matches(r"mbarrier_arrive\(&empty\b")
-            and not attempt.matches(r"== 0\)[^}]{0,99}mbarrier_arrive\(&empty\b")
-        ),
-    ),
-    Mistake(
-        "Lane 0 arrives at `empty` for its warp when it has read itself. Nothing says that the other lanes have read "
-        "by then.",
-        lambda attempt: (
-            re.search(r"bulk copy that writes .* reads,", attempt.wrong)
-            and "__syncwarp" not in attempt.source
-            and attempt.matches(r"== 0\)\s*(?:\w+::)*mbarrier_arrive\(&empty\b")
-        ),
-    ),
-    Mistake(
-        "Three warps arrive at `empty`, and its mbarrier is made for fewer: the stage is given back while others still "
-        "read.",
-        lambda attempt: (
-            {"race", "race with a copy"} & {*attempt.findings}
-            and attempt.matches(r"mbarrier_init\(&empty\[\w+\], *[12]\)")
-        ),
-    ),
-    Mistake(
-        "The consumers wait for the same parity of `full` in each lap, and it changes from lap to lap: 0, 1, 0, 1.",
-        lambda attempt: (
-            {"race", "race with a copy"} & {*attempt.findings}
-            and attempt.matches(r"try_wait_parity\(&full\[\w+\], *[01]\)")
-        ),
-    ),
-    Mistake(
-        "A copy writes to a stage while it is read, or a stage is read before it is full. Which parity has the phase, "
-        "in this lap, that ends when the stage is full, and which one when it is empty? And does a warp arrive behind "
-        "its last read?",
-        lambda attempt: {"race", "race with a copy"} & {*attempt.findings},
-        vague=True,
     ),
 )

@@ -264,16 +264,16 @@ class Output:
         so that an element which no thread stores is wrong.
     allowed : float or ndarray
         The largest error of an element.
-    mistakes : mapping of str to ndarray
-        What typical wrong kernels give in place of `expected`, by a clause that says what they do:
-        "numbers that are equal are counted, too".
+    mistakes : callable
+        Returns what typical wrong kernels give in place of `expected`, by a clause that says what
+        they do: "numbers that are equal are counted, too". It is called if the array is wrong.
     """
 
     name: str
     expected: np.ndarray
     before: np.ndarray | float | None = None
     allowed: np.ndarray | float = 0.0
-    mistakes: Mapping[str, np.ndarray] = field(default_factory=dict)
+    mistakes: Callable[[], Mapping[str, np.ndarray]] = dict
 
     def make_before(self) -> np.ndarray:
         """Return a new array with the values before the launch."""
@@ -299,28 +299,31 @@ class Output:
         try:
             compare_array(f"{self.name}, {where},", got, self.expected, self.allowed)
         except CheckFailed as wrong:
-            words = f"u{self.expected.itemsize}"  # compare bits: a NaN is not equal to itself
-            untouched = np.flatnonzero(
-                (got.view(words) == self.make_before().view(words)) & (self.before is None)
-            ).tolist()
-            message = str(wrong)
-            if untouched:
-                message += (
-                    f"\n{len(untouched):,} of its elements hold what they held before the launch: no thread has "
-                    "stored them"
-                )
-                if where_unset := locate_elements(untouched, got.shape):
-                    message += f". They are in {where_unset}."
-            for clause, mistaken in self.mistakes.items():
-                is_float = got.dtype.kind == "f"
-                if (
-                    np.allclose(got, mistaken, rtol=_SAME, atol=_SAME**2, equal_nan=True)
-                    if is_float
-                    else np.array_equal(got, mistaken)
-                ):
-                    message += f"\nIt looks as if {clause}."
-                    break
-            raise CheckFailed(message) from None
+            causes = [f"It looks as if {clause}." for clause in self._list_mistakes_of(got)]
+            unset = [] if self.before is not None else self._describe_unset(got)
+            raise CheckFailed("\n".join([str(wrong), *unset, *causes[:1]])) from None
+
+    def _describe_unset(self, got: np.ndarray) -> list[str]:
+        """Return how many elements no thread has stored, and where they are; [] if there are none."""
+        words = f"u{self.expected.itemsize}"  # compare bits: a NaN is not equal to itself
+        unset = np.flatnonzero(got.view(words) == self.make_before().view(words)).tolist()
+        if not unset:
+            return []
+        where = locate_elements(unset, got.shape)
+        return [
+            f"{len(unset):,} of its elements hold what they held before the launch: no thread has stored them"
+            + (f". They are in {where}." if where else "")
+        ]
+
+    def _list_mistakes_of(self, got: np.ndarray) -> Iterator[str]:
+        """Yield what kernels do that give all elements of `got`."""
+        for clause, mistaken in self.mistakes().items():
+            if (
+                np.allclose(got, mistaken, rtol=_SAME, atol=_SAME**2, equal_nan=True)
+                if got.dtype.kind == "f"
+                else np.array_equal(got, mistaken)
+            ):
+                yield clause
 
 
 class Before(NamedTuple):

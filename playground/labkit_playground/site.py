@@ -18,6 +18,7 @@ _MODULES = (
     "base/errors",
     "base/paths",
     "exercises/arithmetic",
+    "exercises/barriers",
     "exercises/exercise",
     "exercises/judge",
     "exercises/misses",

@@ -92,8 +92,7 @@ EXERCISE = Exercise(
         Mistake(
             lambda attempt: (
                 "The second output lies one {0} further, and in the last {0} of a map there is none: its inputs may "
-                "lie "
-                "beyond x. Compare {1} + 1 with {2} before you read them, and before you store.".format(
+                "lie beyond x. Compare {1} + 1 with {2} before you read them, and before you store.".format(
                     *_ONE_FURTHER[_find_further(attempt)]
                 )
             ),

@@ -1,14 +1,9 @@
 """Exercise 04a: rows apart."""
 
-from labkit.exercises import LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises import LAYER_1, Exercise, InPlaceOf, Mistake, counted
 from labkit.exercises.arithmetic import describe_tile_rows
 
 _WAVEFRONTS = "wavefronts_per_shared_load"
-
-
-def _describe_rows(attempt: Attempt) -> str:
-    """Return how the banks of the two rows that a warp reads on layer 1 overlap; "" if they do not."""
-    return describe_tile_rows(attempt.source, {"TILE": 16, "FIXED_K": 7})
 
 
 EXERCISE = Exercise(
@@ -36,7 +31,7 @@ EXERCISE = Exercise(
             lambda attempt: (
                 attempt.count(_WAVEFRONTS, "layer 1") > 1.05
                 and "][SIDE + 1]" in attempt.source
-                and _describe_rows(attempt)
+                and describe_tile_rows(attempt.source)
             ),
         ),
         Mistake(
@@ -44,9 +39,9 @@ EXERCISE = Exercise(
             lambda attempt: attempt.matches(r"\[SIDE \+ \d+\]\[SIDE\]"),
         ),
         Mistake(
-            _describe_rows,
+            lambda attempt: describe_tile_rows(attempt.source),
             lambda attempt: (
-                attempt.count(_WAVEFRONTS, "layer 1") > 1.05 and _describe_rows(attempt)
+                attempt.count(_WAVEFRONTS, "layer 1") > 1.05 and describe_tile_rows(attempt.source)
             ),
         ),
         Mistake(

@@ -23,11 +23,6 @@ _EXITS = re.compile(
 )
 
 
-def _describe_rows(attempt: Attempt) -> str:
-    """Return how the banks of the two rows that a warp reads on layer 2 overlap; "" if they do not."""
-    return describe_tile_rows(attempt.source, {"TILE": 16, "FIXED_K": 7})
-
-
 def _find_exit(attempt: Attempt) -> str:
     """Return the statement by which threads without an output miss a barrier: "continue" or "return"; or ""."""
     found = _EXITS.search(attempt.source)
@@ -99,12 +94,12 @@ EXERCISE = Exercise(
         Mistake(
             lambda attempt: (
                 "Threads without an output sum nothing now. What is left are the conflicts of 04a: two rows of a warp "
-                f"share banks, because of the length of a row of `tile`. {_describe_rows(attempt)}"
+                f"share banks, because of the length of a row of `tile`. {describe_tile_rows(attempt.source)}"
             ),
             lambda attempt: (
                 attempt.count(_WAVEFRONTS, "layer 2") > 1.05
                 and attempt.matches(r"\bif \(h < Ho && w < Wo\)\s*\{?\s*(?:#pragma unroll\s*)?for")
-                and _describe_rows(attempt)
+                and describe_tile_rows(attempt.source)
             ),
         ),
         Mistake(

@@ -20,7 +20,7 @@ from labkit.exercises import (
     draw_summands,
     launch,
 )
-from labkit.exercises.practice import MBARRIER_MISTAKES
+from labkit.exercises.barriers import MBARRIER_MISTAKES
 
 _ON, _ROWS, _COLUMNS, _TILE = "2 rows of 16,384", 2, 16_384, 4096  # bytes of a tile
 

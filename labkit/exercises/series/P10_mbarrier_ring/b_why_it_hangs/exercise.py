@@ -8,7 +8,7 @@ One that waits for each copy at once hangs no more, and has no bytes under way.
 import numpy as np
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
-from labkit.exercises.practice import MBARRIER_MISTAKES
+from labkit.exercises.barriers import MBARRIER_MISTAKES
 
 _ON, _ROWS, _COLUMNS, _TILE = "2 rows of 4,096", 2, 4096, 2048  # bytes of a tile
 

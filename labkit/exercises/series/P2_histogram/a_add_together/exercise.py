@@ -3,8 +3,7 @@
 import re
 
 from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, counted
-from labkit.exercises.arithmetic import describe_shares
-from labkit.exercises.practice import NIGHT, histogram
+from labkit.exercises.practice import NIGHT, histogram, wrong_shares
 
 _PIXELS = "4,096 pixels"
 
@@ -44,11 +43,6 @@ def _explain_fixed_loop(attempt: Attempt) -> str:
         f"The loop in line {line} ends after {loop[2]} rounds, however many pixels there are. In this case {threads} "
         f"threads count at most {most:,} of {pixels:,} pixels: let the loop go on until its pixel is beyond the last."
     )
-
-
-def _describe_shares(attempt: Attempt) -> str:
-    """Return which pixel is not counted by one thread, on the first case."""
-    return describe_shares(attempt.source, "histogram", "pixels", 1000, 3, 128, "pixel")
 
 
 def _find_common_index(attempt: Attempt) -> str:
@@ -149,10 +143,6 @@ EXERCISE = Exercise(
             "neighbouring pixels.",
             lambda attempt: attempt.count("sectors_per_load", _PIXELS) > 1,
         ),
-        Mistake(
-            _describe_shares,
-            lambda attempt: attempt.wrong.startswith("right") and _describe_shares(attempt),
-            vague=True,
-        ),
+        wrong_shares("histogram", "pixels", 128, "pixel"),
     ),
 )

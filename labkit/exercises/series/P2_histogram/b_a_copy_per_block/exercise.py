@@ -2,19 +2,10 @@
 
 import re
 
-from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, counted
-from labkit.exercises.arithmetic import describe_shares
-from labkit.exercises.practice import NIGHT, histogram
+from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises.practice import NIGHT, TOO_LARGE, histogram, wrong_shares
 
 _PIXELS = "4,096 pixels"
-
-# Of wrong bins: the threads of a block, and how many times too large they are.
-_TIMES = re.compile(r"blocks of (\d+), is wrong[^\n]*\n[^\n]* (\d+) times the right one")
-
-
-def _describe_shares(attempt: Attempt) -> str:
-    """Return which pixel is not counted by one thread, on the first case."""
-    return describe_shares(attempt.source, "histogram", "pixels", 1000, 3, 64, "pixel")
 
 
 EXERCISE = Exercise(
@@ -89,7 +80,9 @@ EXERCISE = Exercise(
         Mistake(
             "Each thread of a block adds all 256 counts to the bins, which are as many times too large as a block has "
             "threads. Let thread v add the counts v, v + blockDim.x and so on.",
-            lambda attempt: (found := _TIMES.search(attempt.wrong)) and found[1] == found[2] != "1",
+            lambda attempt: (
+                (found := TOO_LARGE.search(attempt.wrong)) and found[1] == found[2] != "1"
+            ),
         ),
         Mistake(
             "Only block 0 adds its counts to the bins, and those of the other blocks are lost: each block has its own "
@@ -134,10 +127,6 @@ EXERCISE = Exercise(
             "counts once per block.",
             lambda attempt: attempt.count("reduction_requests", _PIXELS) >= 128,
         ),
-        Mistake(
-            _describe_shares,
-            lambda attempt: attempt.wrong.startswith("right") and _describe_shares(attempt),
-            vague=True,
-        ),
+        wrong_shares("histogram", "pixels", 64, "pixel"),
     ),
 )

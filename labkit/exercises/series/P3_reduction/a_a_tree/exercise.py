@@ -1,21 +1,10 @@
 """Exercise P3a: a sum from an empty cell."""
 
-import re
-
-from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, counted
-from labkit.exercises.arithmetic import describe_shares
-from labkit.exercises.practice import ADDITIONS, total
+from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises.practice import ADDITIONS, TOO_LARGE, total, wrong_shares
 
 _NUMBERS = "16,384 numbers"
 _READ = {"unique_bytes": 4 * 16384}
-
-# Of a wrong total: the threads of a block, and how many times too large it is.
-_TIMES = re.compile(r"blocks of (\d+), is wrong[^\n]*\n[^\n]* (\d+) times the right one")
-
-
-def _describe_shares(attempt: Attempt) -> str:
-    """Return which number is not added by one thread, on the first case."""
-    return describe_shares(attempt.source, "sum", "x", 1000, 3, 64, "number")
 
 
 EXERCISE = Exercise(
@@ -70,7 +59,9 @@ EXERCISE = Exercise(
         Mistake(
             "Each thread of a block adds the block's sum to the total, which is as many times too large as a block has "
             "threads. One of them adds it: if (threadIdx.x == 0).",
-            lambda attempt: (found := _TIMES.search(attempt.wrong)) and found[1] == found[2] != "1",
+            lambda attempt: (
+                (found := TOO_LARGE.search(attempt.wrong)) and found[1] == found[2] != "1"
+            ),
         ),
         Mistake(
             "Behind the tree the sum of the block is in the first element, part[0]: the others have sums of some "
@@ -121,10 +112,6 @@ EXERCISE = Exercise(
                 )
             ),
         ),
-        Mistake(
-            _describe_shares,
-            lambda attempt: attempt.wrong.startswith("right") and _describe_shares(attempt),
-            vague=True,
-        ),
+        wrong_shares("sum", "x", 64, "number"),
     ),
 )

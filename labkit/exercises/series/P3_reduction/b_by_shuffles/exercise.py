@@ -2,9 +2,8 @@
 
 import re
 
-from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, counted
-from labkit.exercises.arithmetic import describe_shares
-from labkit.exercises.practice import ADDITIONS, total
+from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises.practice import ADDITIONS, TOO_LARGE, total, wrong_shares
 
 _NUMBERS = "16,384 numbers"
 _WARPS = 8 * 8
@@ -21,13 +20,6 @@ _KEEPS_OLD_SUMS = re.compile(
 _READS_32 = re.compile(
     r"\bfor \([^;]*; (\w+) < (?:32|warpSize);[^;()]*\)\s*\{?\s*\w+ \+= \w+\[\1\]"
 )
-# Of a wrong total: the threads of a block, and how many times too large it is.
-_TIMES = re.compile(r"blocks of (\d+), is wrong[^\n]*\n[^\n]* (\d+) times the right one")
-
-
-def _describe_shares(attempt: Attempt) -> str:
-    """Return which number is not added by one thread, on the first case."""
-    return describe_shares(attempt.source, "sum", "x", 1000, 3, 64, "number")
 
 
 EXERCISE = Exercise(
@@ -89,7 +81,7 @@ EXERCISE = Exercise(
         Mistake(
             "All 32 lanes of a warp have its sum, and each of them adds it: only one of them may.",
             lambda attempt: (
-                (found := _TIMES.search(attempt.wrong))
+                (found := TOO_LARGE.search(attempt.wrong))
                 and found[2] == "32"
                 and "__shfl_xor_sync" in attempt.source
             ),
@@ -143,7 +135,7 @@ EXERCISE = Exercise(
             "Each warp of a block adds the sums of all warps, and then adds that to the total: it is as many times too "
             "large as a block has warps. Only the first warp goes on behind the barrier.",
             lambda attempt: (
-                (found := _TIMES.search(attempt.wrong))
+                (found := TOO_LARGE.search(attempt.wrong))
                 and int(found[1]) == 32 * int(found[2])
                 and not attempt.matches(
                     r"\bwarp == 0|threadIdx\.x < 32|threadIdx\.x / 32 == 0|!warp\b|threadIdx\.x == 0"
@@ -169,10 +161,6 @@ EXERCISE = Exercise(
             "place.",
             lambda attempt: attempt.counts and "__shfl" not in attempt.source,
         ),
-        Mistake(
-            _describe_shares,
-            lambda attempt: attempt.wrong.startswith("right") and _describe_shares(attempt),
-            vague=True,
-        ),
+        wrong_shares("sum", "x", 64, "number"),
     ),
 )

@@ -3,12 +3,8 @@
 import re
 
 from labkit.exercises import Attempt, Exercise, Mistake, counted
-from labkit.exercises.practice import (
-    BARRIERS_WAITED_FOR,
-    COUNTS_ONE_TEAM,
-    PRODUCED_RANKS,
-    STANDS_STILL,
-)
+from labkit.exercises.barriers import BARRIERS_WAITED_FOR, COUNTS_ONE_TEAM, STANDS_STILL
+from labkit.exercises.practice import PRODUCED_RANKS
 
 _ON = "480 numbers"  # 5 blocks; each loads 5 tiles of 3 requests, and its own numbers by 3
 # A loop whose body begins with a wait, and stores numbers of x: "for (...) { wait(EMPTY, ALL); ... tile[j] = x[i];".

@@ -15,7 +15,7 @@ from labkit.exercises import (
     draw_summands,
     launch,
 )
-from labkit.exercises.practice import COUNTS_ONE_TEAM, STANDS_STILL
+from labkit.exercises.barriers import COUNTS_ONE_TEAM, STANDS_STILL
 
 _ON, _N, _WINDOW = "960 numbers", 960, 96
 _TILES, _STAGES, _WARPS = 10, 3, 4
