@@ -26,7 +26,7 @@ IDENTITY = (1, 0, 0, 0, 1, 0)  # the map with which `Lenet86.sample` leaves an i
 
 
 def count_windows(stage: Stage) -> int:
-    """Return how many pooling windows of a row a thread of the forward kernel computes.
+    """Return how many pooling windows, side by side in a row, each thread of the forward kernel computes.
 
     They are about STRIP outputs of the convolution; all threads of a row have as many, or the last
     one fewer.

@@ -23,9 +23,8 @@ KEY = ["device", "label", "layer", "batch"]  # a later row with the same values 
 def read_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
     """Return the sweeps of a device, by its name or a part of it, in the form of `labkit.sweep`; LabError if none."""
     path = store.find_file(Path(folder or data_dir()) / "sweeps", name)
-    rows = store.add_rung_numbers(
-        read_stored(path), path
-    )  # rungs by number; `path` is for its message
+    # rungs by number; `path` is for its message
+    rows = store.add_rung_numbers(read_stored(path), path)
     rows = rows.sort_values(
         "layer", key=lambda names: names.map(_ORDER), kind="stable", ignore_index=True
     )

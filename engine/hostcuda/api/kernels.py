@@ -326,7 +326,7 @@ class Function:
         )
 
     def count_resident_blocks(self, threads: int, shared: int) -> int:
-        """Return how many blocks of `threads` threads and `shared` dynamic bytes a multiprocessor holds at once.
+        """Return how many blocks of `threads` threads fit on a multiprocessor, with `shared` dynamic bytes per block.
 
         Registers, which the CPU engine does not know, are not a limit here.
         """
