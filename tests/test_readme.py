@@ -1019,7 +1019,7 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
     }
     most = {images: f"{100 * ratio:.0f} %" for images, ratio in apart.items()}
     assert (
-        f"for the ladder and for the comparison with libraries | {most[100]} | {most[1000]} | {most[many]} |"
+        f"once for the ladder and once for the comparison with libraries | {most[100]} | {most[1000]} | {most[many]} |"
         in words
     )
     told = f"differed by up to {most[many]} with 10,000 images, and by up to {most[100]} with 100 images"
