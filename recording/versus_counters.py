@@ -130,7 +130,7 @@ def to_markdown(results: Recorded) -> str:
     first = results.versus_counters(LAYERS[0]).iloc[0]
     caption = (
         f"The fastest kernels of 10 and 11 with {BATCH:,} images, {results.device}. *Over reference* is the op time "
-        "of the comparison with libraries over the reference time. Nsight Compute counted the other columns, "
+        "in the table of libraries, divided by the reference time. Nsight Compute counted the other columns, "
         f"{first['date']}: how many bytes device memory moves per second, and how much of the time a unit is busy."
     )
     return "\n".join([caption, "", *lines])
