@@ -64,31 +64,33 @@ DAMAGED = (
 
 
 def generate(folder: Path, count: int, asked: list[Exercise], same: float, seed: int) -> Counter:
-    """Write submissions, student by student; return how many there are of each kind."""
-    chance, written = random.Random(seed), Counter()
+    """Write the hand-ins of a made-up class to `folder`; return how many there are of each kind of KINDS.
+
+    There are `count` hand-ins; each student hands in one to each of the exercises `asked`. The
+    share `same` of the texts is left as it is; all others get a comment, so that they differ.
+    """
+    rng, written = random.Random(seed), Counter()
     texts = {asked_exercise.number: [*list_trials(asked_exercise)] for asked_exercise in asked}
     for index in range(count):
         asked_exercise, student = asked[index % len(asked)], f"s{index // len(asked):04}"
-        kind = chance.choices([*KINDS], [*KINDS.values()])[0]
+        kind = rng.choices([*KINDS], [*KINDS.values()])[0]
         path = folder / student / f"{asked_exercise.number}.cu"
         path.parent.mkdir(parents=True, exist_ok=True)
         written[kind] += 1
         if kind == "damaged":
-            data = chance.choice(DAMAGED)
+            data = rng.choice(DAMAGED)
             path.with_suffix(".ipynb" if data.startswith(b"{") else ".cu").write_bytes(data)
             continue
-        of_exercise = texts[asked_exercise.number]
-        wrong = [
-            attempt for attempt in of_exercise if attempt.about not in (START, SOLUTION)
-        ] or of_exercise
+        trials = texts[asked_exercise.number]
+        wrong = [trial for trial in trials if trial.about not in (START, SOLUTION)] or trials
         usual = {"right": asked_exercise.solution, "untouched": asked_exercise.start}
-        text = usual.get(kind) or chance.choice(wrong).attempt[0]
+        text = usual.get(kind) or rng.choice(wrong).attempt[0]
         text = read(text) if isinstance(text, Path) else text
         if kind == "malicious":
-            before, within = chance.choice(ATTACKS)
+            before, in_body = rng.choice(ATTACKS)
             head, mark, kernel = asked_exercise.solution.rpartition("__global__")
-            text = before + head + mark + kernel.replace("{", "{" + within, 1)
-        path.write_text(text if chance.random() < same else f"// {student}\n{text}")
+            text = before + head + mark + kernel.replace("{", "{" + in_body, 1)
+        path.write_text(text if rng.random() < same else f"// {student}\n{text}")
     return written
 
 
@@ -210,7 +212,7 @@ def make_poisoned(start: str) -> dict[str, tuple[str, str, str]]:
 
 
 def make_command(handed_in: Path, out: Path, jobs: int) -> list[str]:
-    """Return the command that grades a folder into `out`, this many at a time."""
+    """Return the command that grades the hand-ins of a folder into the folder `out`, `jobs` at a time."""
     options = ["--out", str(out), "--jobs", str(jobs)]
     return [sys.executable, "-m", "labkit", "grade", str(handed_in), *options]
 
@@ -225,6 +227,7 @@ def grade_poisoned(jobs: int) -> None:
     with tempfile.TemporaryDirectory(prefix="labkit-class-") as folder:
         handed_in, out = Path(folder, "in"), Path(folder, "out")
         bad = make_poisoned(asked.start)
+        # half of the other 90 hand in a right kernel
         files = {f"s{index:02}": ("00a.cu", texts[index % 4]) for index in range(90)}
         for name, (file, text, *_) in (files | bad).items():
             (handed_in / name).mkdir(parents=True)
@@ -247,7 +250,11 @@ def grade_poisoned(jobs: int) -> None:
 
 
 def main(count: int, numbers: str, same: float, jobs: int, seed: int) -> None:
-    """Generate a class, grade it, and print what it took; the parameters are the command's options."""
+    """Generate a class, grade it, and print what it took; the parameters are the command's options.
+
+    The first grading is killed when half of the results are there; a second one goes on; a third
+    one has nothing to grade.
+    """
     with_kernels = [
         asked for asked in exercises().values() if not isinstance(asked.subject, Numbers)
     ]
@@ -267,7 +274,7 @@ def main(count: int, numbers: str, same: float, jobs: int, seed: int) -> None:
         print("going on:", run(command, out), flush=True)
         seconds = time.monotonic() - began
         results, expected = [*grading.read_results(out)], len(submissions([handed_in]))
-        again = sum(path.stat().st_mtime_ns != at for path, at in times_written.items())
+        rewritten = sum(path.stat().st_mtime_ns != at for path, at in times_written.items())
         graded = len(
             {
                 (result.exercise, result.answer or result.student)
@@ -279,14 +286,14 @@ def main(count: int, numbers: str, same: float, jobs: int, seed: int) -> None:
         print(
             f"{graded} different texts, {sum(result.seconds for result in results) / max(1, count):.1f} s in the "
             f"mean; after the kill {(expected - len(times_written)) / seconds / jobs:.3f} submissions per second and "
-            f"core; {again} results from before it were written again; load {os.getloadavg()[0]:.1f}"
+            f"core; {rewritten} results from before it were written again; load {os.getloadavg()[0]:.1f}"
         )
         for verdict, number in Counter(
             result.verdict.split(":")[0] for result in results
         ).most_common():
             print(f"{number:6}  {verdict}")
         print("nothing to grade:", run(command, out))
-    assert not Path("/tmp/attack").exists()
+    assert not Path("/tmp/attack").exists()  # which malicious code tries to write
 
 
 if __name__ == "__main__":

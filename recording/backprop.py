@@ -28,16 +28,18 @@ IDENTITY = (1, 0, 0, 0, 1, 0)  # the map with which `Lenet86.sample` leaves an i
 def count_windows(stage: Stage) -> int:
     """Return how many pooling windows, side by side in a row, each thread of the forward kernel computes.
 
-    They are about STRIP outputs of the convolution; all threads of a row have as many, or the last
-    one fewer.
+    They cover at most STRIP outputs of the convolution in a row, but at least one window. All
+    threads of a row have the same number of windows; the last one may have fewer.
     """
-    return tiles(stage.Wp, tiles(stage.Wp, max(1, STRIP // stage.window)))
+    threads_per_row = tiles(stage.Wp, max(1, STRIP // stage.window))
+    return tiles(stage.Wp, threads_per_row)  # spread evenly over these threads
 
 
 def count_bands(stage: Stage) -> int:
-    """Return into how many bands of rows of windows an image is split, each with its own sum of weight gradients.
+    """Return the number of bands that an image is split into for the gradients of a convolution's weights.
 
-    A band has about TERMS windows.
+    A band is a group of rows of pooling windows, about TERMS windows in all. Each band has partial
+    sums of its own, so that several threads can work on one weight.
     """
     return tiles(stage.Hp, max(1, TERMS // stage.Wp))
 
@@ -81,9 +83,10 @@ class Lenet86(Model):
         self.loss = new(batch)
 
     def sample(self, images, chosen, maps, B: int, h: int, w: int) -> None:
-        """Fill `x` with the images [.., h, w] of the B numbers `chosen` (int32), resized and seen through affine maps.
+        """Fill `x[0]` with B of the `images` [N, h, w], each moved by an affine map and resized for the network.
 
-        `images`, `chosen` and `maps`, six floats per image, are device addresses.
+        `images`, `chosen` (the B numbers of images, int32) and `maps` (six floats per chosen image)
+        are device addresses.
         """
         H, W = self.sizes.H, self.sizes.W
         self.kernels[0].sample(B * H * W, images, chosen, maps, self.x[0], B, h, w, H, W)
@@ -92,7 +95,7 @@ class Lenet86(Model):
         """Compute `scores` from the first B images of `x[0]`; keep what the backward pass needs of each stage."""
         for i, (stage, kernels) in enumerate(zip(self.sizes.stages, self.kernels, strict=True)):
             kernels.conv_relu_max_pool(
-                # threads: each computes the windows side by side that `count_windows` returns
+                # number of threads: each computes `count_windows` pooling windows of a row
                 B * stage.M * stage.Hp * tiles(stage.Wp, count_windows(stage)),
                 self.x[i],
                 self._weights.at(f"conv{i + 1}"),
@@ -120,9 +123,11 @@ class Lenet86(Model):
         kernels.fully_connected_sum(B * outputs, self.parts, bias, y, B, outputs, parts, relu)
 
     def backward(self, labels, chosen, B: int) -> None:
-        """Compute `loss` and `gradients` from `scores`.
+        """Compute `loss` and `gradients` from `scores`, from the last layer back to the first.
 
-        Image b has the label labels[chosen[b]], of int32 arrays.
+        Image b of the batch has the label labels[chosen[b]]; both are int32 arrays on the device.
+        The first argument of a kernel is its number of threads. A convolution's gradients are
+        summed per image and band (`count_bands`) first, then over all of these.
         """
         kernels = self.kernels[0]
         kernels.softmax_cross_entropy(
@@ -164,7 +169,7 @@ class Lenet86(Model):
                 )
 
     def descend(self, rate: float, momentum: float) -> None:
-        """Set the momentum to `momentum` times itself plus the gradients; subtract `rate` times it from the weights."""
+        """Take a step of gradient descent: m = momentum * m + gradients, then weights = weights - rate * m."""
         count = self._weights.size
         self.kernels[0].descend(
             count,
@@ -181,9 +186,10 @@ class Lenet86(Model):
         return self.memory.copy_out(self.loss, (B,))
 
     def outputs(self, images: np.ndarray) -> np.ndarray:
-        """Return the scores [N, classes] of images [N, 1, h, w], which the device resizes."""
+        """Return the scores [N, classes] of images [N, 1, h, w], which the device resizes and computes in batches."""
         scores, size = [], images.shape[2:]
         with Buffers() as memory:
+            # `sample` shall neither move an image nor change the order
             maps = memory.copy_in(np.tile(np.float32(IDENTITY), (self.batch, 1)))
             order = memory.copy_in(np.arange(self.batch, dtype=np.int32))
             x = memory.new((self.batch, *size))

@@ -15,8 +15,8 @@ std::vector<torch::Tensor> backward(torch::Tensor dy, torch::Tensor y);
 def build(gradients: str, name: str):
     """Compile the kernels; return relu(x + b) as a function of x [B, M, H, W] and b [M], tensors on the GPU.
 
-    `gradients` is the CUDA C++ of the kernel of the gradients; `name` is the extension's, under
-    which PyTorch keeps what it compiled.
+    PyTorch can differentiate it. `gradients` is the CUDA C++ source of the kernel that computes the
+    gradients. `name` is the name of the extension, under which PyTorch caches what it compiled.
     """
     extension = load_inline(
         name,

@@ -68,8 +68,7 @@ GROUPS = {
 # ----------------------------------------------------------------------------------------- counting
 def count_on_gpu(counted_jobs: Sequence[jobs.Job]) -> pd.DataFrame:
     """Count with Nsight Compute (ncu); return a row per launch: KEYS, and the counters by their names in COUNTED."""
-    launches = count_launches(counted_jobs, METRICS)
-    # of (job, what it returned, counters by ncu's names)
+    launches = count_launches(counted_jobs, METRICS)  # (job, what it returned, ncu's counters)
     rows = pd.DataFrame([row for *_, row in launches])
     table = _label_rows([job for job, *_ in launches], rows)
     # the engine counts LDSM among the loads
@@ -80,10 +79,10 @@ def count_on_gpu(counted_jobs: Sequence[jobs.Job]) -> pd.DataFrame:
 
 
 def count_on_cpu(counted_jobs: Sequence[jobs.Job]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Count on the CPU engine; return a row per launch, KEYS and counters, and the engine's `Profile.sites`.
+    """Run the jobs on the CPU engine; return its counters and its accesses, two tables.
 
-    The counters are those of `count_on_gpu`, except for the *_needed. Raises LabError if the
-    program fails.
+    The first table has a row per launch: KEYS and the counters of `count_on_gpu`, except for the
+    *_needed. The second is the engine's `Profile.sites`. Raises LabError if the program fails.
     """
     with jobs.write_program(counted_jobs) as (command, find_owners):
         counted = watch(command, "cpu", nvcc=False)
@@ -135,7 +134,7 @@ def record_counters(wanted_jobs: Iterable[jobs.Job]) -> None:
     # `groupby` joins neighbors only: `jobs.list_all_jobs` has the jobs of a group side by side
     for group, members in groupby(wanted_jobs, lambda job: job.group):
         table = count_on_gpu(list(members))
-        # replaces those of the program and shape, of any source
+        # replaces the rows with the same program and shape, also those of an older source
         record_evidence(table, EXACT, by=KEYS[:2])
         print(
             f"{group}: {len(table)} launches counted, {time.perf_counter() - start:.0f} s",
@@ -144,7 +143,10 @@ def record_counters(wanted_jobs: Iterable[jobs.Job]) -> None:
 
 
 def memory_instructions(variant: Variant, layer: Layer) -> pd.DataFrame:
-    """Return a row per kind of load, store and atomic in a variant's machine code, with `machine_code.COLUMNS`."""
+    """Compile a variant for a layer; return the loads, stores and atomics of its machine code.
+
+    The columns are `machine_code.COLUMNS`: a row per source line and kind of instruction, with their number.
+    """
     return machine_code.disassemble(
         *resources.prepare(variant, layer), resources.choose_arch(variant, ARCH)
     )
@@ -190,10 +192,11 @@ def record_instructions() -> Path:
 
 # ----------------------------------------------------------------------------------- the comparison
 def separate_extra_wavefronts(theirs: pd.DataFrame) -> pd.DataFrame:
-    """Return ncu's table, in which wavefronts of shared memory that no address needs have columns of their own.
+    """Return ncu's table with columns for the wavefronts of shared memory that the addresses do not need.
 
-    These are shared_load_added and shared_store_added. They are subtracted from the wavefronts and
-    the conflicts.
+    ncu counts all wavefronts, and those that the addresses need. The difference is put into
+    shared_load_added and shared_store_added, and subtracted from the wavefronts and the conflicts,
+    which are then comparable with the engine's.
     """
     table = theirs.copy()
     for op in NEEDED:
@@ -205,13 +208,14 @@ def separate_extra_wavefronts(theirs: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare_tables(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per launch and counter of the engine's and ncu's tables, except for counters that are 0 in both.
+    """Put the engine's counters (`ours`) beside ncu's (`theirs`); return a row per launch and counter.
 
-    The columns: launch (its number), program, shape, source, kernel, counter, counted, ncu, error
-    (relative; infinite where ncu counts none). `attrs["left_out"]` names the programs that were not
-    recorded with the source they have now. Raises LabError if that is true of all.
+    Counters that are 0 in both are left out. The columns: launch (its number), program, shape,
+    source, kernel, counter, counted (the engine's count), ncu, error (relative; infinite where ncu
+    counts none). `attrs["left_out"]` names the programs that were not recorded with the source they
+    have now. Raises LabError if that is true of all.
     """
-    # The n-th launch of a kernel by a job is compared with the n-th.
+    # A job may launch a kernel several times: the n-th launch here belongs to the n-th under ncu.
     ours, theirs = (table.assign(nth=table.groupby(KEYS).cumcount()) for table in (ours, theirs))
     names = [name for name in COUNTED if name in ours and name in theirs]
     both = ours.reset_index(names="launch").merge(theirs, on=[*KEYS, "nth"], suffixes=("", " ncu"))
@@ -227,6 +231,7 @@ def compare_tables(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
     )
     table = table[table.any(axis=1)].reset_index()
     table["error"] = (table["counted"] - table["ncu"]).abs() / table["ncu"]
+    # `ours` has the launch numbers as its index: what remains has no recorded counters
     missing = ours.drop(both.index.get_level_values("launch"))[
         ["program", "shape"]
     ].drop_duplicates()
@@ -251,14 +256,18 @@ class Code:
         self.known = set(instructions[KEYS].itertuples(index=False, name=None))
 
     def list_lines(self, launch: int, keys: list[str], space: str, op: str) -> list[dict]:
-        """Return a dict per line of a launch that loads ("ld") or stores ("st"): the accesses as written, and nvcc's.
+        """Compare, for each source line that loads or stores, the accesses in the source with nvcc's instructions.
 
-        `keys`, the values of KEYS, say which compiled kernel it is, `space` is "shared" or
-        "global". Of a line: its number; ``requests`` and ``wavefronts``, of global memory
-        ``sectors``, the engine's counts; ``sizes`` of the accesses in the
-        source [bytes]; ``as_written``, whether nvcc's instructions have the same sizes; ``made``,
-        these instructions, a table, with the times that each is ``executed`` so that the line
-        moves as many bytes as in the source.
+        `launch` is the launch's number. `keys`, the values of KEYS, say which compiled kernel it
+        is. `space` is "shared" or "global", `op` "ld" (load) or "st" (store). Returns a dict per
+        line:
+
+        - line: its number
+        - requests, and wavefronts (shared) or sectors (global): the engine's counts
+        - sizes: the sizes of the accesses in the source [bytes], a set
+        - as_written: whether nvcc's instructions have the same sizes
+        - made: a table of nvcc's instructions; its column "executed" says how often each must be
+          executed for the line to move as many bytes as in the source
         """
         sites, code = (
             table[(table["space"] == space) & (table["op"] == op)]
@@ -269,9 +278,10 @@ class Code:
         lines = []
         for line, rows in sites.groupby("line"):
             compiled = code[code["line"] == line]
-            # bytes per lane, over all times that the line runs
-            asked = (rows["size"] * rows["requests"]).sum()
-            moved = (compiled["bytes"] * compiled["count"]).sum()  # bytes per lane, each time
+            # both in bytes per lane: over all times that the line runs; each time that it runs
+            total_bytes = (rows["size"] * rows["requests"]).sum()
+            bytes_per_run = (compiled["bytes"] * compiled["count"]).sum()
+            runs = total_bytes / bytes_per_run if bytes_per_run else np.nan
             lines.append(
                 {
                     "line": int(line),
@@ -279,21 +289,19 @@ class Code:
                     units: rows[units].sum(),
                     "sizes": set(rows["size"]),
                     "as_written": set(compiled["bytes"]) == set(rows["size"]),
-                    "made": compiled.assign(
-                        executed=compiled["count"] * (asked / moved if moved else np.nan)
-                    ),
+                    "made": compiled.assign(executed=compiled["count"] * runs),
                 }
             )
         return lines
 
     def explain(self, row) -> dict:
-        """Explain a row of `compare_tables` with as_written (bool), expected and why.
+        """Explain why ncu's count of a row of `compare_tables` differs from the engine's, if nvcc's instructions tell.
 
-        as_written: nvcc left the accesses as they are written. expected: the count that follows
-        from nvcc's accesses (the least, for wavefronts; NaN if none follows). why: the reason of
-        the difference, or "" if there is none.
+        `row.counter` is a counter of loads or stores: "global_load_sectors". Returns a dict:
+        as_written (whether nvcc left the accesses as they are in the source), expected (the count
+        that follows from nvcc's accesses; the least for wavefronts; NaN if none follows), why (the
+        reason of the difference as a text, or "").
         """
-        # "shared_load_wavefronts"; or instructions, conflicts; or "global_load_requests", sectors
         space, op, unit = row.counter.split("_")
         lines = self.list_lines(
             row.launch,
@@ -303,37 +311,48 @@ class Code:
         )
         if space == "global":
             return _explain_split(lines, unit, row.ncu)
-        joined = [line for line in lines if not line["as_written"]]
-        predicated = [line for line in lines if line["made"]["predicated"].any()]
-        # no machine code at one of the lines: nothing follows
-        if any(line["made"].empty for line in lines):
+        if any(line["made"].empty for line in lines):  # a line without machine code
             return {"as_written": False, "expected": np.nan, "why": ""}
-        # the counts should agree, but ncu also counts warps that execute a predicated instruction
-        # idly
-        if not joined:
-            surplus = predicated and unit != "conflicts" and row.ncu > row.counted * (1 + ALLOWED)
-            why = f"{_list_instructions(predicated)} {NO_LANE}" if surplus else ""
+        if all(line["as_written"] for line in lines):
+            why = "" if unit == "conflicts" else _explain_predicated(lines, row)
             return {"as_written": not why, "expected": np.nan, "why": why}
-        executed = [
-            (made.bytes, made.executed) for line in joined for made in line["made"].itertuples()
-        ]
-        expected, fits = np.nan, False
-        if unit == "instructions":
-            expected = sum(times for _, times in executed)
-            expected += sum(line["requests"] for line in lines if line["as_written"])
-            fits = abs(row.ncu - expected) <= PREDICTED * expected
-        elif unit == "wavefronts":
-            # at least those of a broadcast, at most those of the accesses one by one
-            expected = sum(LEAST[size] * times for size, times in executed)
-            expected += sum(line["wavefronts"] for line in lines if line["as_written"])
-            one_each = expected - sum((LEAST[size] - 1) * times for size, times in executed)
-            fits = one_each * (1 - ALLOWED) <= row.ncu <= row.counted * (1 + ALLOWED)
-            expected += sum(_count_kept_conflicts(line) for line in joined)
-        return {
-            "as_written": False,
-            "expected": expected,
-            "why": _list_instructions(joined) if fits else "",
-        }
+        return _explain_joined(lines, unit, row)
+
+
+def _explain_predicated(lines: list[dict], row) -> str:
+    """Return why ncu counts more than the engine, though nvcc left the accesses as they are written, or "".
+
+    ncu also counts the warps of which no lane accesses memory in a predicated instruction.
+    """
+    predicated = [line for line in lines if line["made"]["predicated"].any()]
+    if predicated and row.ncu > row.counted * (1 + ALLOWED):
+        return f"{_list_instructions(predicated)} {NO_LANE}"
+    return ""
+
+
+def _explain_joined(lines: list[dict], unit: str, row) -> dict:
+    """Explain a count of shared memory, as `Code.explain` does, by accesses that nvcc joins into wider ones."""
+    joined = [line for line in lines if not line["as_written"]]
+    executed = [
+        (made.bytes, made.executed) for line in joined for made in line["made"].itertuples()
+    ]
+    expected, fits = np.nan, False
+    if unit == "instructions":
+        expected = sum(times for _, times in executed)
+        expected += sum(line["requests"] for line in lines if line["as_written"])
+        fits = abs(row.ncu - expected) <= PREDICTED * expected
+    elif unit == "wavefronts":
+        # at least those of a broadcast, at most those of the accesses one by one
+        expected = sum(LEAST[size] * times for size, times in executed)
+        expected += sum(line["wavefronts"] for line in lines if line["as_written"])
+        one_each = expected - sum((LEAST[size] - 1) * times for size, times in executed)
+        fits = one_each * (1 - ALLOWED) <= row.ncu <= row.counted * (1 + ALLOWED)
+        expected += sum(_count_kept_conflicts(line) for line in joined)
+    return {
+        "as_written": False,
+        "expected": expected,
+        "why": _list_instructions(joined) if fits else "",
+    }
 
 
 def _explain_split(lines: list[dict], unit: str, ncu: float) -> dict:
@@ -365,7 +384,11 @@ def _count_kept_conflicts(line: dict) -> float:
 
 
 def explain_rows(table: pd.DataFrame, code: Code) -> pd.DataFrame:
-    """Return the rows of `compare_tables` with the columns of `Code.explain`, and unknown: a text where why is ""."""
+    """Return the rows of `compare_tables` with the reasons of their differences, as far as nvcc's code tells them.
+
+    The new columns are those of `Code.explain` (as_written, expected, why) and "unknown", the text
+    that the report has where `why` is "".
+    """
     no_explanation = {"as_written": True, "expected": np.nan, "why": ""}
     explanations = [
         code.explain(row)
@@ -383,14 +406,14 @@ def explain_rows(table: pd.DataFrame, code: Code) -> pd.DataFrame:
     surplus_by_counter = dict(
         zip(zip(explained["launch"], explained["counter"], strict=True), surplus, strict=True)
     )
+    # The reason NO_LANE says that ncu also counts instructions without an active lane. Each of them
+    # adds one wavefront at most: more wavefronts have another reason, which is unknown.
     for row in explained[explained["error"] > ALLOWED].itertuples():
-        # An instruction without an active lane adds one wavefront at most: more have another
-        # reason, which is unknown.
         if row.why.endswith(NO_LANE) and row.counter.endswith("wavefronts"):
-            instructions = surplus_by_counter.get(
+            more_instructions = surplus_by_counter.get(
                 (row.launch, row.counter.replace("wavefronts", "instructions")), 0
             )
-            if surplus_by_counter[row.launch, row.counter] > instructions:
+            if surplus_by_counter[row.launch, row.counter] > more_instructions:
                 explained.loc[row.Index, "why"] = ""
     return explained
 
@@ -503,7 +526,11 @@ def _format_counts(table: pd.DataFrame) -> str:
 
 
 def format_extra_wavefronts(theirs: pd.DataFrame) -> str:
-    """Return a table in Markdown of the wavefronts that the pipe executes beyond those that addresses need."""
+    """Return a table in Markdown of the wavefronts of shared memory that the addresses do not need.
+
+    It has the kernels with more of them than ALLOWED, as a share of those needed. `theirs` is what
+    `separate_extra_wavefronts` returns.
+    """
     return _format_table(
         [*SHOWN, "", "needed", "added"],
         "----rr",
@@ -545,9 +572,9 @@ def compare_counters(
     --instructions only data/counters/exact/ or data/counters/instructions/ is written.
     """
     groups = {name if name == "practice" else choose_rungs([name])[0].label for name in rungs or ()}
-    several = [job for job in jobs.list_all_jobs() if not rungs or job.group in groups]
+    wanted_jobs = [job for job in jobs.list_all_jobs() if not rungs or job.group in groups]
     if missing:
-        record_counters(several)
+        record_counters(wanted_jobs)
     if instructions:
         print(record_instructions())
     if missing or instructions:
@@ -557,9 +584,8 @@ def compare_counters(
         if not file.is_file():
             raise LabError(f"there is no {file.name} in {file.parent}: record it with {option}")
     theirs, code = separate_extra_wavefronts(store.read(path)), store.read(INSTRUCTIONS)
-    ours, sites = count_on_cpu(several)
+    ours, sites = count_on_cpu(wanted_jobs)
     theirs = theirs[theirs["program"].isin(ours["program"])]
-    # code: rows of `record_instructions`
     table = explain_rows(compare_tables(ours, theirs), Code(sites, code))
     for name, text in write_report(table, theirs, code["compiler"].iloc[0]).items():
         print(

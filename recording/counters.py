@@ -34,15 +34,16 @@ TEAMS = ("teams", "no_teams", "background")  # steps that page 11 (teams) compar
 
 
 def list_jobs(rung: Rung) -> list[jobs.Job]:
-    """Return jobs for a rung's variants, libraries excluded, on their layers, with one launch's images at most.
+    """Return the jobs of which `profile_rung` records ncu's counters: the variants of a rung on each layer.
 
-    The layers are those of lenet86; for the rungs BOTH and steps TEAMS and "warpgroups" those of lenet72,
-    too. A job computes BATCH images, or as many as one launch of the rung takes.
+    Libraries are left out. The layers are those of lenet86; a few variants, which pages compare on
+    both networks, also have those of lenet72. A job computes BATCH images, or as many as one launch
+    of the rung takes.
     """
-    both = (rung.label, f"{rung.label}, warpgroups") if "warpgroups" in rung.steps else ()
+    labels_on_both = (rung.label, f"{rung.label}, warpgroups") if "warpgroups" in rung.steps else ()
     listed = []
     for variant in variants(rung.number):
-        on_both = rung.name in BOTH or variant.label in both or variant.step in TEAMS
+        on_both = rung.name in BOTH or variant.label in labels_on_both or variant.step in TEAMS
         for layer in (*LENET86, *(LENET72 if on_both else ())) if not variant.library else ():
             with suppress(LabError):
                 variant.supports(layer)  # raises it if the variant cannot run there
@@ -53,7 +54,11 @@ def list_jobs(rung: Rung) -> list[jobs.Job]:
 
 
 def list_unrolled(rung: Rung) -> list[jobs.Job]:
-    """Return jobs for the unrolled sizes on the second layers, if this is rung 07 and the device has a sweep of it."""
+    """Return jobs for rung 07 ("tuning") with loops unrolled more or less, on the second layer of each network.
+
+    Returns none for other rungs, or if no sweep of this device is recorded: the sizes vary from its
+    fastest ones.
+    """
     if rung.name != "tuning":
         return []
     try:
@@ -101,7 +106,6 @@ def profile_rung(rung: Rung) -> pd.DataFrame:
     """Return a row per variant, layer and kernel of a rung: rung, label, layer, batch, kernel, and ncu's counters."""
     rows = {}
     for listed, metrics in ((list_jobs(rung), METRICS), (list_unrolled(rung), FETCHING)):
-        # result: of `Job.run`
         for job, result, row in count_launches(listed, metrics) if listed else ():
             columns = {
                 "rung": rung.number,

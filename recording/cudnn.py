@@ -89,7 +89,7 @@ def measure_all(torch, layers=LAYERS, batches=BATCHES) -> pd.DataFrame:
     for layer in layers:
         start = time.perf_counter()
         x = np.empty(layer.x_shape(max(batches)), np.float32)
-        k = draw_inputs(x, layer, rng)  # fills x, too
+        k = draw_inputs(x, layer, rng)  # also fills x with random numbers
         rows += [
             measure_case(torch, layer, x[:batch], k, mode, layout)
             for batch in batches

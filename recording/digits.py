@@ -26,10 +26,10 @@ def digits(out: Folder = None) -> None:
     for name, array in (("images-idx3", dataset.images), ("labels-idx1", dataset.target)):
         values = array.astype(np.uint8)
         assert (values == array).all()  # whole numbers: a byte holds them exactly
-        # Of an idx file: two zero bytes, the type 8 (unsigned byte), the number of dimensions, and
-        # each as big-endian.
+        # An idx file begins with two zero bytes, the type 8 (unsigned byte), the number of
+        # dimensions, and each dimension (big-endian).
         head = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
-        # no time stamp: the same bytes
+        # without a time stamp, so that the same digits give the same file
         content = gzip.compress(head + values.tobytes(), compresslevel=9, mtime=0)
         manifest.write((out or data_dir()) / f"digits-{name}-ubyte.gz", content)
         print(f"digits-{name}-ubyte.gz  {len(content)} bytes")

@@ -27,16 +27,18 @@ SHARED_BYTES = 120 << 10  # of a block: two of them do not fit into a multiproce
 
 
 def measure_waves(module, multiprocessors: int, most: int = 5, times: int = 20_000) -> list[dict]:
-    """Measure a kernel by its blocks (x): up to `most` per multiprocessor, one of them resident at a time.
+    """Time a kernel with more and more blocks, up to `most` per multiprocessor, to show the waves of blocks.
 
-    `module` is experiments.cu, compiled. `times` is the length of the kernel's loop. SHARED_BYTES
-    keeps others out.
+    A multiprocessor holds one block at a time, because a block uses SHARED_BYTES of shared memory.
+    `module` is experiments.cu, compiled. `times` is the length of the kernel's loop. Returns a row
+    per number of blocks (x), with the median time (ms).
     """
     compute, threads = module.get_function("compute").prepare("Pi"), 256
     compute.set_attribute(
         hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, SHARED_BYTES
     )
     step = multiprocessors // 4
+    # one block more than fills all multiprocessors begins another wave
     counts = sorted(
         {
             blocks + more
@@ -65,17 +67,18 @@ def measure_waves(module, multiprocessors: int, most: int = 5, times: int = 20_0
 def measure_latency(
     module, multiprocessors: int, places: int = 1 << 25, times: int = 200
 ) -> list[dict]:
-    """Measure loads per microsecond (rate) by the warps per multiprocessor (x); a lane has a chain of dependent loads.
+    """Measure how many loads per microsecond complete with 1 to 64 warps per multiprocessor, to show latency.
 
-    The chains are `times` loads long, in an array of as many int32 as `places`. `module` is
-    experiments.cu, compiled.
+    Each lane makes `times` loads, one after the other: the value of a load is the address of the
+    next one, in an array of `places` int32. `module` is experiments.cu, compiled. Returns a row per
+    number of warps (x), with the median time (ms) and the loads per microsecond (rate).
     """
     chase, rows = module.get_function("chase").prepare("PPi"), []
     order = np.random.default_rng(0).permutation(places).astype(np.int32)
     following = np.empty_like(order)
     following[order] = np.roll(order, -1)  # one cycle through all places
     with Buffers() as memory:
-        # threads that a multiprocessor holds
+        # a multiprocessor holds at most 2048 threads; each writes a value to y
         chain, y = (memory.copy_in(following), memory.new(2048 * multiprocessors))
         for warps in (1, 2, 4, 8, 16, 24, 32, 48, 64):
             # a block has 32 warps at most
@@ -104,10 +107,11 @@ def measure_latency(
 def measure_clock(
     module, kernel: Variant, for_ms: float = 400, launches: int = 10, spin_ns: int = 50_000
 ) -> list[dict]:
-    """Measure a kernel's time and the clock (rate, MHz) on an idle GPU, by the time since the first launch (x, ms).
+    """Launch a kernel again and again on an idle GPU, to show how its time and the GPU's clock change.
 
-    A row per that many launches, for about `for_ms` in all. After them experiments.cu (`module`)
-    counts cycles for `spin_ns`.
+    Returns a row per `launches` launches, for about `for_ms` milliseconds in all: the time since
+    the first launch (x, ms), the time of one launch (ms), and the clock (rate, MHz). After these
+    launches a kernel of experiments.cu (`module`) counts the cycles of about `spin_ns` nanoseconds.
     """
     clocks = module.get_function("clocks").prepare("Pii")
     with Buffers() as memory, kernel.plan(LENET86[1], BATCH) as plan:
@@ -124,7 +128,7 @@ def measure_clock(
             end.record()
             clocks.prepared_call((1, 1), (1, 1, 1), int(cycles), slot, spin_ns)
         hostcuda.driver.Context.synchronize()
-        # of each slot: cycles, and nanoseconds that they took
+        # per row: the cycles that the kernel counted, and the nanoseconds that they took
         counted = memory.copy_out(cycles, (slots, 2), np.int64)
         return [
             {
@@ -139,9 +143,11 @@ def measure_clock(
 
 
 def compare_orders(kernel: Variant, runs: int = 200) -> list[dict]:
-    """Measure a kernel "A" and the same kernel "B", `runs` times each: one after the other, and in turns (series).
+    """Compare a kernel with itself, to show that two kernels should be timed in turns.
 
-    The rate of a row is the distance of the quartiles [ms].
+    "A" and "B" are the same kernel. Each is timed `runs` times: first all of A, then all of B; and
+    in turns, A B A B. Returns a row per order and name (series), with the median (ms) and the
+    difference of the quartiles (rate, in ms).
     """
     rows = []
     with kernel.plan(LENET86[1], BATCH) as plan:

@@ -52,7 +52,7 @@ def check(torch, operations: dict, x, b, dy) -> None:
     inputs = [tensor.double().requires_grad_() for tensor in (x, b)]
     exact = torch.relu(inputs[0] + inputs[1].view(1, -1, 1, 1))
     exact.backward(dy.double())
-    size = dy.abs().double().sum(dim=(0, 2, 3))  # of what a sum of db adds up
+    size = dy.abs().double().sum(dim=(0, 2, 3))  # a sum of db may err in proportion to it
     for name, run in operations.items():
         ours = [tensor.clone().requires_grad_() for tensor in (x, b)]
         y = run(*ours)
@@ -95,7 +95,10 @@ def measure_operations(torch, batch: int) -> list[dict]:
 
 
 def measure_timers(torch, batch: int) -> list[dict]:
-    """Return what timers say of one run of our kernel for `batch` images: kernel (the timer), x (images), ms."""
+    """Time the same run of our kernel in several ways, right and wrong ones, to compare the timers.
+
+    Returns a row per timer: kernel (the timer's name), x (`batch`, the number of images), ms (median).
+    """
     run = list_operations(torch)["ours, an addition per warp"]
     x, b = torch.randn((batch, *SHAPE), device="cuda"), torch.randn(SHAPE[0], device="cuda")
     side, (flush, _) = torch.cuda.Stream(), make_l2_flush(torch)

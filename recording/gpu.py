@@ -67,18 +67,19 @@ def copy_to_gpu(torch, array, dtype, layout: str):
 
 
 def make_wait(torch) -> Callable[[], object]:
-    """Return a function that keeps the device waiting for WAIT_CYCLES.
+    """Return a function that keeps the device waiting for WAIT_CYCLES, to be called before a timed launch.
 
-    What the host launches meanwhile is in the queue when the wait ends, so that the time of it
-    between two events does not contain the host's.
+    Meanwhile the host puts the events and the launch into the queue. So the time between the events
+    is the kernel's alone, without the time that the host needs for a launch.
     """
     return lambda: torch.cuda._sleep(WAIT_CYCLES)
 
 
 def make_l2_flush(torch) -> tuple[Callable[[], object], int]:
-    """Return a function that empties the L2 cache by writing twice its size, and that number of bytes.
+    """Return a function that overwrites the L2 cache, so that the next kernel finds none of its data there.
 
-    Before it writes, the device waits (`make_wait`).
+    Also returns how many bytes it writes: twice the size of the cache. Before it writes, the device
+    waits (`make_wait`).
     """
     size = 2 * torch.cuda.get_device_properties(0).L2_cache_size
     written, wait = torch.empty(size, dtype=torch.uint8, device="cuda"), make_wait(torch)

@@ -25,7 +25,11 @@ def convolution(
     MAPS: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """Compute y [B, M, Ho, Wo] from x [B, C, H, W] and k [M, C, K, K]; `pixels` is B Ho Wo, and MAPS is at least M."""
+    """Convolve x [B, C, H, W] with k [M, C, K, K] as a matrix product; write y [B, M, Ho, Wo].
+
+    A program computes PIXELS output pixels of all maps, TERMS of the C K K products per step.
+    `pixels` is the number of all output pixels, B Ho Wo. MAPS is M, rounded up to a size of tl.dot.
+    """
     Ho: tl.constexpr = H - K + 1
     Wo: tl.constexpr = W - K + 1
     ALL: tl.constexpr = C * K * K

@@ -21,7 +21,11 @@ def convolution(
     TERMS: ct.Constant[int],
     MAPS: ct.Constant[int],
 ):
-    """Compute y [B, M, Ho, Wo] from x [B, C, H, W] and k [M, C, K, K]; MAPS is at least M."""
+    """Convolve x [B, C, H, W] with k [M, C, K, K] as a matrix product; write y [B, M, Ho, Wo].
+
+    The arrays are flat. A block computes PIXELS output pixels of all maps, TERMS of the C K K
+    products per step. MAPS is M, rounded up to a size of ct.mma.
+    """
     Ho, Wo, ALL = H - K + 1, W - K + 1, C * K * K
     pixel = ct.bid(0) * PIXELS + ct.arange(PIXELS, dtype=ct.int32)
     image, place = pixel // (Ho * Wo), pixel % (Ho * Wo)

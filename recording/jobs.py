@@ -68,15 +68,16 @@ class Job:
     exercise: str = ""  # its number
 
     def compile(self) -> None:
-        """Compile into the engine's cache.
-
-        Other kernels than variants are compiled when they run.
-        """
+        """Compile the kernels of a variant into the engine's cache; other kernels are compiled when they run."""
         if self.variant:
             self.variant.precompile(self.variant.defines(self.layer))
 
     def run(self) -> dict[str, int]:
-        """Launch each kernel; return "launches", their number, and "images", those of the first launch."""
+        """Launch the job's kernels on random inputs; return {"launches": 12, "images": 2}.
+
+        These are the number of launches, and the images that the first one computes (0 if it
+        computes no images).
+        """
         if self.exercise:
             return {"launches": _run_solution(self.exercise), "images": 0}
         if not self.variant:
@@ -87,12 +88,12 @@ class Job:
             rng.random(shape, np.float32)
             for shape in (self.layer.x_shape(self.batch), self.layer.k_shape)
         )
-        if self.program != self.variant.label:  # the network's job
-            y = self.layer.y_shape(self.batch)
+        if self.program != self.variant.label:  # the job of `make_network_job`
             Network(conv=self.variant).forward(x)
-            # launches the search
+            # the network's other kernel: the search for NaN in an output
+            y = self.layer.y_shape(self.batch)
             images_with_nan(hostcuda.driver.to_device(np.zeros(y, np.float32)), y, np.float32)
-            return {"launches": 12, "images": self.batch}  # of the forward pass and of the search
+            return {"launches": 12, "images": self.batch}  # 12: both together
         with self.variant.plan(self.layer, self.batch) as plan:
             plan.load(x, k)
             plan.run()
@@ -226,11 +227,11 @@ def compile_all(jobs: Iterable[Job]) -> None:
 def write_program(
     jobs: Sequence[Job],
 ) -> Iterator[tuple[list[str], Callable[[int], list[tuple[Job, dict]]]]]:
-    """Yield the command of a program that runs jobs, and a function that tells which launch is whose.
+    """Yield the command of a program that runs jobs, and a function that tells which job made each launch.
 
-    The function takes the number of launches seen; it returns for each its job and what `Job.run`
-    returned. It raises LabError if the jobs made another number. The program's files are removed at
-    the end.
+    Call the function when the program has ended, with the number of launches that a profiler saw.
+    It returns (job, result of `Job.run`) for each launch, in order, and raises LabError if the jobs
+    made another number of launches. The program's files are removed at the end.
     """
     with temporary.folder() as folder:
         (folder / "jobs").write_bytes(pickle.dumps(list(jobs)))

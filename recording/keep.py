@@ -43,9 +43,9 @@ def merge_rows(
     """Merge rows into a device's CSV, which is written whole or not at all, and its digest; return the file.
 
     A new row replaces all old ones with the same values in the columns `key`; None replaces the
-    whole file. Labels have no rung's number ("tuning, rows=4"), as `store.remove_rung_numbers` leaves
-    them. New columns are appended. Rows are sorted by `order`, else new ones come last. A float
-    gets `digits` significant digits. `read` reads the old file.
+    whole file. New columns are appended. Rows are sorted by `order`, else new ones come last. A
+    float gets `digits` significant digits. `read` reads the old file. Labels must not have the
+    number of a rung ("tuning, rows=4"): `store.remove_rung_numbers` removes it.
     """
     with files.locked(path):
         if key and path.is_file():
@@ -61,7 +61,10 @@ def merge_rows(
 
 
 def stamp(table: pd.DataFrame, software: str = "", device_name: str = "") -> pd.DataFrame:
-    """Return a table with date (today), device (by default that in use) and software, if not "": new ones in front."""
+    """Return a table with the columns date (today), device (by default the one in use) and software (if not "").
+
+    Those that the table did not have become its first columns.
+    """
     columns = {
         "date": datetime.date.today().isoformat(),
         "device": device_name or devices.device().name,
@@ -81,10 +84,9 @@ def record_table(
 ) -> Path:
     """Merge rows of one device into its file, such as data/versus/nvidia-h200.csv, and return the file.
 
-    `folder` is "versus", and `out` is in place of data/; the column "device" gives the file its
-    name. A new row replaces those with the same values in the columns `key`; None replaces the
-    file. Rows are sorted by `order`, else new ones come last. A float gets `digits` significant
-    digits. `read` reads the old file. Raises LabError if the table is empty or mixes devices.
+    `folder` is the folder in data/, here "versus"; `out` replaces data/. The file is named after
+    the column "device". The other parameters are those of `merge_rows`. Raises LabError if the
+    table is empty or mixes devices.
     """
     names = table["device"].unique()
     if len(names) != 1:

@@ -98,10 +98,10 @@ class Given:
     def make_conv(
         self, name: str, mode: str, layout: str, function: Callable
     ) -> Callable[[int], object]:
-        """Return a function that calls `function(input i, mask)` in a mode of PyTorch, after a first call for i = 0.
+        """Return conv(i), which calls `function(input i, mask)` in a mode of PyTorch.
 
-        In that call PyTorch chooses or compiles. Its seconds are added to `spent` under `name`, a
-        key of `SECONDS`.
+        It has been called once, for i = 0: in that call PyTorch chooses or compiles a kernel. The
+        seconds of that call are added to `spent` under `name`, a key of `SECONDS`.
         """
         inputs, k = self.copy_to_gpu(mode, layout)
 
@@ -121,8 +121,8 @@ class Given:
     ) -> Contestant:
         """Return a contestant whose `run(i)` convolves input i: it returns the output, or writes it into `y` if given.
 
-        `mode` is a key of EXACT; the label is "cuDNN FP32" or, for the mode 3xtf32, "Triton
-        3×TF32".
+        `mode` is a key of EXACT, which has the error that is allowed in it. The label is "cuDNN
+        FP32" or, for the mode 3xtf32, "Triton 3×TF32". `how` says how the kernel was chosen.
         """
 
         def result(i):
@@ -130,13 +130,14 @@ class Given:
             return (run(i) if y is None else y)[:CHECKED_IMAGES].float().cpu().numpy()
 
         return Contestant(
-            _label(name, mode),
-            layout,
-            run,
-            result,
-            mode == "fp16",
-            lambda scale: EXACT[mode] * scale,
-            how,
+            label=_label(name, mode),
+            layout=layout,
+            run=run,
+            result=result,
+            half=mode == "fp16",
+            # `scale`: the sum of |x| |k| of each output
+            allowed=lambda scale: EXACT[mode] * scale,
+            how=how,
         )
 
     def make_fastest(
@@ -149,12 +150,13 @@ class Given:
         y,
         how: str,
     ) -> Contestant:
-        """Return a contestant that calls `conv(i, tile)` with the fastest tile; `how` has {} for each of its numbers.
+        """Search the fastest tile for a kernel; return a contestant that calls `conv(i, tile)` with it.
 
         `conv` writes the convolution of input i into `y`. A tile is a tuple: a value of each of the
         `axes`. The search begins with their first values, and takes the fastest of one axis after the
         other until none changes, or the seconds that SECONDS has for `name` are over. If the label is in
         `sizes`, that tile is taken. Tiles that fail are left out; if all do, it raises LabError, with why.
+        `how` is a text with {} for each number of the tile: "{} pixels, {} terms".
         """
         label = _label(name, mode)
         if label in self.sizes:
@@ -193,7 +195,10 @@ class Given:
 
 
 def list_cudnn(given: Given) -> Iterator[Contestant]:
-    """Yield cuDNN in three modes and two layouts, with plans that PyTorch's autotuner chooses."""
+    """Yield cuDNN in three modes and two layouts, with plans that PyTorch's autotuner chooses.
+
+    It chooses among all plans, or among PLANS when the seconds for cuDNN are spent.
+    """
     torch = given.torch
     torch.backends.cudnn.benchmark = True
     for mode, layout in itertools.product(MODES, LAYOUTS):
@@ -356,7 +361,7 @@ def list_cutlass(given: Given) -> Iterator[Contestant]:
         most = 16 // y.element_size()  # channels that a thread can load at once
         inputs = {}  # channels -> the inputs and the mask with so many, of which the last are zeros
         for channels in sorted({layer.C, math.ceil(layer.C / most) * most}):
-            padding = (0, 0, 0, 0, 0, channels - layer.C)
+            padding = (0, 0, 0, 0, 0, channels - layer.C)  # behind the channels of [B, C, H, W]
             inputs[channels] = [
                 torch.nn.functional.pad(tensor, padding).contiguous(
                     memory_format=find_memory_format(torch, "NHWC")

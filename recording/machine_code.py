@@ -79,19 +79,19 @@ def read_accesses(text: str, name: str) -> list[tuple]:
     Rows are sorted by kernel, line and instruction, those without a predicate first.
     """
     counts: Counter = Counter()
-    # the line of the next instruction, or 0; whether an instruction has followed its place
-    kernel, line, begun = "", 0, True
+    # the source line of the next instruction, or 0; whether an instruction has followed that line
+    kernel, line, has_followed = "", 0, True
     for row in text.splitlines():
         if section := _KERNEL.match(row):
             kernel, line = section[1], 0
         # '//## File "a.cu", line 3', several in a row for an inlined instruction, from the innermost
         # function to the kernel: the first one in this file counts, until an instruction follows
         elif place := _PLACE.search(row):
-            line, begun = (0 if begun else line), False
+            line, has_followed = (0 if has_followed else line), False
             if PurePath(place[1]).name == name:
                 line = line or int(place[2])
         elif code := _CODE.search(row):
-            begun = True
+            has_followed = True
             predicate, word = code.groups()
             if memory := _MEMORY.fullmatch(word.partition(".")[0]):
                 space, op = _SPACES[memory[2]], _OPS[memory[1]]

@@ -229,14 +229,14 @@ def bench_devices(
                 latest = {}  # "y": the probabilities of the last run
                 cases.append(
                     Entry(
-                        f"fused on {count} GPU{'s' * (count > 1)}",
-                        dtype,
-                        HOST,
-                        form,
-                        dtype,
-                        lambda run=run, latest=latest: latest.update(y=run()),
-                        lambda some, latest=latest: latest["y"][some],
-                        latest.clear,
+                        label=f"fused on {count} GPU{'s' * (count > 1)}",
+                        dtype=dtype,
+                        where=HOST,
+                        pixels=form,
+                        bound=dtype,
+                        run=lambda run=run, latest=latest: latest.update(y=run()),
+                        result=lambda numbers, latest=latest: latest["y"][numbers],
+                        before=latest.clear,
                     )
                 )
             for case in cases:

@@ -187,10 +187,11 @@ def build_parts(torch, w: dict) -> dict[str, Callable]:
 
 
 def build_forward(torch, weights: dict, mode: str, source: tuple[int, int] | None, white: float):
-    """Return the forward pass of a tensor on the GPU, and a function that gives floats the mode's type and layout.
+    """Return two functions: the forward pass of images on the GPU, and one that converts floats for it.
 
-    `mode` is a key of MODES. `source`: height and width of images of bytes, of which `white` stands
-    for 1, or None.
+    `mode` is a key of MODES. `source` is None for images of floats; for images of bytes it has
+    their height and width, and the byte `white` stands for 1. The second function gives floats the
+    mode's type and layout.
     """
     dtype = torch.float16 if mode == "fp16" else torch.float32
     # the layout that is faster in this mode

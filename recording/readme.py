@@ -95,7 +95,7 @@ def replace_marked(name: str, text: str, path: Path | None = None) -> bool:
 
 def format_ladder(results: Recorded) -> str:
     """Return the table of the ladder in Markdown; the best of each column in FP32 and in FP16 is bold."""
-    table = overview.format_cells(results)  # of texts, indexed by the column `shown` of `rows`
+    table = overview.format_cells(results)  # texts; its index is the column `shown` of `rows`
     rows = overview.list_rows(results)
     # TF32 rounds the factors: it does not compete with FP32
     fastest = rows[~rows["label"].str.contains("TF32")]
@@ -141,7 +141,7 @@ def format_network(results: Recorded) -> str:
     It has the images per second of each case of `overview.network`, and the time of 100 images on
     the device.
     """
-    # ms: a row per network, "fused, half", a column per place and form of the images
+    # in ms: a row per network ("fused, half"), a column per place and form of the images
     many = overview.network(results)
     few = overview.name_networks(results.network(100)).query(
         "where == 'device' and pixels == 'float32'"
@@ -150,7 +150,7 @@ def format_network(results: Recorded) -> str:
     columns = [*many.columns, "100 images on the device"]
     lines = [f"| | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
     for label, row in many.iterrows():
-        # 10,000 images in so many ms. A time of NaN, which equals nothing, was not measured.
+        # millions of images per second; NaN, which equals nothing, means not measured
         rates = [
             f"{format_digits(10_000 / time_ms / 1e3)} M/s" if time_ms == time_ms else "–"
             for time_ms in row
@@ -229,7 +229,8 @@ def format_cards() -> str:
         with devices.assume(
             next(gpu for gpu in list_gpus() if gpu.compute_capability == capability)
         ):
-            # in the order of CARD_COLUMNS: each page's refusal is that of its variant or network
+            # In the order of CARD_COLUMNS. A page runs if its variant or its network runs on the
+            # card; if not, the cell has the reason that this gives.
             cells = [
                 ", ".join(cards),
                 "{}.{}".format(*capability),

@@ -25,10 +25,11 @@ COLUMNS, REPEAT = 1 << 20, 15  # a row of 4 MB: together more than L2 holds
 
 
 def compile_kernels(stages: tuple[int, ...] = STAGES) -> dict[tuple[str, int], object]:
-    """Return the kernels as functions of PyCUDA: by their name, and the number of tiles that they keep.
+    """Return the kernels to compare, as functions of PyCUDA; a key is (name, tiles that the kernel keeps).
 
-    Such as ("ring", 4) for each number of `stages`. Raises LabError if the solution of P10a has no
-    number of stages to replace.
+    The keys are ("plain loads", 0), ("double buffer", 2), and ("ring", 4) for each number of
+    `stages`. The ring is the solution of exercise P10a; raises LabError if it has no number of
+    stages to replace.
     """
     solution = by_name("P10a").solution
     if solution.count("STAGES = 4;") != 1:

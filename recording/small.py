@@ -100,8 +100,8 @@ def measure_batch(given: Given, repeat: int, libraries: bool) -> pd.DataFrame:
         runs |= {
             (contestant.label, contestant.layout): contestant.run for contestant in contestants
         }
-        # One stream for all graphs: the default stream, on which the calls are, waits for every
-        # stream that there is.
+        # One stream for all graphs: the calls are on the default stream, which waits for every
+        # other stream.
         ways, stream = {}, hostcuda.driver.Stream()
         for (label, layout), run in runs.items():
             call = functools.partial(time_torch, torch, functools.partial(run, 0), flush)

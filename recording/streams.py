@@ -56,7 +56,7 @@ def make_case(
     """Return a configuration of a pipeline as a dict, as `bench_cases` takes it.
 
     `chunk`: images per chunk, or the sizes of all chunks. `pinned`: from page-locked memory.
-    `order`: "depth" or "breadth".
+    `order`: "depth" (all steps of a chunk, then the next chunk) or "breadth" (a step of all chunks).
     """
     return {"chunk": chunk, "streams": streams, "pinned": pinned, "order": order}
 
@@ -89,10 +89,10 @@ def measure_configurations(variant: Variant, layer: Layer) -> pd.DataFrame:
 
 
 def select_ladder_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of `bench_cases` for the ladder as `bench` would write them, one per layer and batch.
+    """Select from the table of `bench_cases` one row per layer and batch for the ladder, as `bench` would write it.
 
-    They are for 500 images per chunk (ten chunks of a smaller batch), on the fewest streams that
-    overlap.
+    It is the one with 500 images per chunk (or ten chunks, if the batch is small), on the fewest
+    streams that overlap, at least two.
     """
     chunk = (table["batch"] // 10).clip(upper=500)
     best = table[
@@ -161,9 +161,9 @@ def streams(
     require_gpu("streams are recorded on a GPU")
     kernel, compared = variant(KERNEL), [variant(name) for name in COMPARED]
     everything = (kernel, *compared)
-    jobs.compile_all(jobs.make_job(each, layer) for each in everything for layer in LAYERS)
-    for each in everything:
-        check(each, LAYERS)
+    jobs.compile_all(jobs.make_job(checked, layer) for checked in everything for layer in LAYERS)
+    for checked in everything:
+        check(checked, LAYERS)
     for layer in LAYERS:
         swept = (
             bench_cases(kernel, layer, BATCH, FEW)

@@ -52,9 +52,10 @@ def _fit_width(layer: Layer, rows: int, threads: float) -> int:
 
 
 def vary_outputs(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
-    """Return variants with all rows and maps per thread, and one or three groups of maps per block; `swept` is unused.
+    """Return variants with each number of rows and maps per thread that fits the layer: a sweep's first part.
 
-    The blocks' widths divide the columns: a thread computes so many rows of one column of a map.
+    A block has one or three groups of maps; its width fits the layer's columns. `swept` is unused:
+    all parts of a sweep have these arguments.
     """
     points = {}  # a dict: without repetition, in order
     for rows, maps in product(ROWS, MAPS):
@@ -67,12 +68,15 @@ def vary_outputs(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
 
 
 def vary_blocks(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
-    """Return variants of the best pairs of rows and maps, in blocks of WIDTHS and of widths that divide the columns."""
+    """Return variants of the best pairs of rows and maps so far, with blocks of many widths and heights.
+
+    The widths are WIDTHS, and those that divide a layer's columns among blocks of equal width.
+    """
     points = {}
     pairs = swept.sort_values("op_ms").drop_duplicates(["rows", "maps"])
     for rows, maps in pairs.head(CANDIDATES)[["rows", "maps"]].astype(int).itertuples(index=False):
         columns = layer.Wo * tiles(layer.Ho, rows)
-        # two warps wide, at least
+        # at least two warps wide; a thread computes `rows` outputs of a column
         dividing = {tiles(columns, blocks) for blocks in range(1, columns // 64 + 1)}
         for x in sorted({*WIDTHS, *(x for x in dividing if x <= max(WIDTHS))}):
             for y in (1, 2, 3, 4):
@@ -92,7 +96,7 @@ def vary_channels(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
 
 
 def select_finalists(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
-    """Return the fastest points so far, `FINALISTS` at most."""
+    """Return the `FINALISTS` fastest variants of the table `swept`, which are measured again with more images."""
     fastest = swept.drop_duplicates("label").nsmallest(FINALISTS, "op_ms")
     return [sweeps.best(fastest[fastest["label"] == label], layer) for label in fastest["label"]]
 
@@ -110,7 +114,10 @@ def vary_unrolling(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
 
 
 def leave_rolled(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
-    """Return the points of `ROLLED` on `ROLLED_LAYER`, in blocks that fit; none on others. `swept` is unused."""
+    """Return variants with (rows, maps) of `ROLLED` whose loops are not unrolled; only on `ROLLED_LAYER`.
+
+    `swept` is unused: all parts of a sweep have these arguments.
+    """
     return [
         variant(RUNG, **{**point.options, "unroll": 1})
         for rows, maps in (ROLLED if layer == ROLLED_LAYER else ())

@@ -84,8 +84,9 @@ def measure_kernels(
 ) -> list[pd.DataFrame]:
     """Measure kernels; return a table of `bench` per layer and batch, and write it to data/ at once if `keep`.
 
-    Those of `own` are measured with each batch, twice: `op_again_ms` is the second time. Those of
-    `compared` are measured with the largest batch. `repeat` is the number of timed runs.
+    The kernels in `own` are measured with each batch, twice: the second time is the column
+    op_again_ms. Those in `compared` are measured with the largest batch only. `repeat` is the
+    number of timed runs.
     """
     tables = []
     for layer in layers:
@@ -101,7 +102,7 @@ def measure_kernels(
             for table in (
                 bench_all(kernels, layer, batch, repeat=repeat, layer_time=False) if kernels else ()
             ):
-                # those of `own`, the second time
+                # the second rows of the kernels in `own`, whose labels occur twice
                 again = table[table.duplicated("label")].set_index("label")["op_ms"]
                 table = table.drop_duplicates("label")
                 table = table.assign(

@@ -39,12 +39,12 @@ FIRST_LOSSES = 5
 
 
 def draw_affine_maps(random: np.random.RandomState, count: int) -> np.ndarray:
-    """Return affine maps that turn, move, grow and slant images a little, as if another hand had written them.
+    """Draw affine maps that turn, move, grow and slant images a little, as if another hand had written them.
 
-    They are float32 [count, 2, 3] and map an output pixel's offsets from the center (down, across,
-    1) to a place.
+    They are float32 [count, 2, 3]. A map times (down, across, 1), an output pixel's offsets from
+    the center, is the place in the input that the pixel is read from.
     """
-    # From minus to plus these bounds: an angle, and parts of the image's side.
+    # Each is drawn between minus and plus its bound: an angle, and parts of the image's side.
     angle, grown_y, moved_y, grown_x, moved_x, slant = (
         random.uniform(-bound, bound, count)
         for bound in (np.deg2rad(12.0), 0.12, 0.09, 0.12, 0.09, 0.1)
@@ -121,7 +121,7 @@ class Trainer(Closing):
         self.model.close()
 
     def run(self) -> Iterator[float]:
-        """Take all steps; yield the loss of each batch.
+        """Take all steps of the training; after each one yield the mean loss of its batch.
 
         Raises LabError if the loss is NaN or infinite.
         """
@@ -135,14 +135,9 @@ class Trainer(Closing):
             hostcuda.driver.memcpy_htod(self._maps, draw_affine_maps(random, count))
             for first in range(0, count, batch):
                 B = min(batch, count - first)
-                chosen = int(self._order) + 4 * first  # bytes: an int32 per image, and six floats
-                model.sample(
-                    self._images,
-                    chosen,
-                    int(self._maps) + 24 * first,
-                    B,
-                    *self.data.images.shape[2:],
-                )
+                # addresses of the batch's part: an int32 and six floats (24 bytes) per image
+                chosen, maps = int(self._order) + 4 * first, int(self._maps) + 24 * first
+                model.sample(self._images, chosen, maps, B, *self.data.images.shape[2:])
                 model.forward(B)
                 model.backward(self._labels, chosen, B)
                 loss = float(model.losses(B).mean(dtype=np.float64))
@@ -160,10 +155,10 @@ class Trainer(Closing):
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step: it rises at first, then falls along half a cosine."""
-        rise = max(self.steps // 20, min(RISE, self.steps // 2), 1)
+        rising_steps = max(self.steps // 20, min(RISE, self.steps // 2), 1)
         return (
             self.settings["rate"]
-            * min(1, (step + 1) / rise)
+            * min(1, (step + 1) / rising_steps)
             * 0.5
             * (1 + np.cos(np.pi * step / self.steps))
         )
@@ -182,7 +177,7 @@ def train_to_end(
     out = (folder or data_dir()) / "weights" / f"lenet86-{trainer.data.name}.npz"
     record_path = out.with_suffix(".json")
     require_writable(out.parent)  # before minutes of work
-    # as `make_record` writes it
+    # whether `make_record` wrote the record
     is_own = record_path.is_file() and b" train, version " in record_path.read_bytes()
     if (out.exists() or record_path.exists()) and not is_own:
         raise LabError(

@@ -110,13 +110,13 @@ def training(
 def measure_contention_us(
     pattern: str, share: int, threads: int = 1 << 18, times: int = 16, repeat: int = 5
 ) -> float:
-    """Return the median time [µs] that `threads` threads take to add 1 to an address, `times` times each.
+    """Return the median time [µs] of a kernel in which many threads add 1 to the same addresses with atomics.
 
-    `share` threads have one address in common. Which threads these are depends on `pattern`, the
-    name of a kernel of contention.cu: neighbours, so that the lanes of a warp meet, or threads as
-    far apart as possible.
-    `threads` is a multiple of 256 and of `share`. `repeat` launches are timed, after a warm-up.
-    Raises LabError if a sum is wrong.
+    Each of `threads` threads adds `times` times; `share` threads have one address in common. Which
+    threads these are depends on `pattern`, the name of a kernel of contention.cu: neighbours, so
+    that the lanes of a warp meet, or threads as far apart as possible. `threads` is a multiple of
+    256 and of `share`. `repeat` launches are timed, after a warm-up. Raises LabError if a sum is
+    wrong.
     """
     source, addresses = Path(__file__).with_name("contention.cu"), threads // share
     times_us = []
@@ -148,11 +148,11 @@ def measure_contention_us(
 def measure_kernels_us(
     model: Lenet28, images: np.ndarray, labels: np.ndarray, steps: int
 ) -> dict[str, float]:
-    """Return the mean time [µs] of each kernel of a step by its name, in the order of the launches.
+    """Return the mean time [µs] per training step of each kernel: {"fp_c1": 3.1, ..., "memcpy": 1.2}.
 
-    "memcpy" has that of copies between them. The times are from the engine's trace of `steps`
-    steps, after as many to warm up, which go through the images in turn. Raises LabError on a GPU
-    without CUPTI.
+    The kernels are in the order of their launches; "memcpy" stands for the copies between them. The
+    times are from the engine's trace of `steps` steps, after as many to warm up. The steps go
+    through the images in turn. Raises LabError on a GPU without CUPTI.
     """
     count = model.load(images, labels)
     # the first image of each step
@@ -171,10 +171,10 @@ def measure_kernels_us(
 
 
 def measure_launch_us(launches: int = 5000) -> float:
-    """Return a launch's cost on the host [µs]: the mean time of `launches` launches of lenet28's `update` in a row."""
+    """Return what a launch costs the host [µs]: the mean over `launches` launches in a row of a short kernel."""
     with Lenet28("loops") as model:
         model.load(np.zeros((1, model.sizes.side, model.sizes.side), np.float32), np.zeros(1, int))
-        # functions that issue the launches of a step of one image; the last is `update`
+        # functions that each issue one launch of a step; the last kernel, `update`, is short
         *_, update = model.launches(1)
         update(0)
         hostcuda.driver.Context.synchronize()
@@ -188,13 +188,13 @@ def measure_launch_us(launches: int = 5000) -> float:
 def measure_graphs(
     experiment: str, train: Dataset, steps: int = 20_000, runs: int = 5
 ) -> list[dict]:
-    """Return the time of a step of one image whose launches are issued one by one, or as a graph of some steps.
+    """Time a training step of one image with its launches issued one by one, and as graphs of several steps.
 
-    It is the median of `runs` runs of `steps` steps, by the host's clock. There is a row per number
-    in STEPS_PER_GRAPH: batch, launches (in the graph; 0: none), us (time of a step).
+    Returns a row per number in STEPS_PER_GRAPH: batch (1), launches (in the graph; 0 without one),
+    us (time of a step in µs: the median of `runs` runs of `steps` steps, by the host's clock).
     """
     rows = []
-    for recorded in STEPS_PER_GRAPH:  # 0: a call per launch
+    for recorded in STEPS_PER_GRAPH:  # steps in a graph; 0: no graph, the host issues each launch
         with Lenet28(experiment) as model:
             model.load(train.images, train.labels)
             model.stream = hostcuda.driver.Stream()
@@ -202,8 +202,8 @@ def measure_graphs(
             # The defaults bind this round's values.
             def issue(model=model, count=recorded or 1):
                 """Issue the launches of one step, or of as many as the graph has."""
-                for first in range(count):
-                    model.issue(1, first)  # a step with image number `first`
+                for image in range(count):
+                    model.issue(1, image)
 
             issue()  # compiled before the clock starts
             graph = Graph(issue, model.stream) if recorded else None
@@ -245,7 +245,10 @@ def measure_epoch(experiment: str, batch: int, train: Dataset) -> dict:
 def measure_accuracies(
     experiment: str, batch: int, rate: float, train: Dataset, test: Dataset, epochs: int
 ) -> list[dict]:
-    """Train with that many images per step; return a row per epoch, from 0 on, with the accuracy on held-out images."""
+    """Train lenet28 with `batch` images per step; return a row per epoch with the accuracy on `test`.
+
+    The first row, with epochs = 0, is of the untrained network.
+    """
     rows, seconds = [], 0.0
     with (
         Lenet28(experiment, batch, SEED, rate) as model,

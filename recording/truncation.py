@@ -27,16 +27,20 @@ Step = list[tuple[int, int, int]]  # the terms of a product: channel, row and co
 
 
 def truncate(values: np.ndarray, largest: np.ndarray, bits: int) -> np.ndarray:
-    """Return the values without what is below `bits` bits, counted from the highest bit of `largest`.
+    """Set all bits of the values to zero except for `bits` bits, counted from the highest bit of `largest`.
 
-    `largest` broadcasts to `values`: truncate(5.75, 4.0, 3) is 5.0, as 4.0 has the highest bit 4.
+    truncate(5.75, 4.0, 3) is 5.0: the highest bit of 4.0 stands for 4, and the bits for 4, 2 and 1 remain.
+    `largest` broadcasts to `values`.
     """
-    unit = np.ldexp(1.0, np.frexp(largest)[1] - bits)
+    unit = np.ldexp(1.0, np.frexp(largest)[1] - bits)  # what the lowest bit that remains stands for
     return np.trunc(values / unit) * unit
 
 
 def add_truncated(total: np.ndarray, terms: np.ndarray) -> np.ndarray:
-    """Return the sum so far, `total` [...], plus 16 products, `terms` [..., 16], added as tensor cores add them."""
+    """Return `total` [...] plus 16 products, `terms` [..., 16], added as tensor cores add them.
+
+    Each value is cut to ALIGNED bits below the largest of them, and the sum is cut to BITS bits.
+    """
     largest = np.maximum(np.abs(terms).max(axis=-1), np.abs(total))
     added = truncate(terms, largest[..., None], ALIGNED).sum(axis=-1)
     added += truncate(total, largest, ALIGNED)
@@ -44,7 +48,10 @@ def add_truncated(total: np.ndarray, terms: np.ndarray) -> np.ndarray:
 
 
 def list_by_channel(channels: int) -> list[Step]:
-    """Return the steps of page 13's kernel: two rows of a channel's window, channel after channel."""
+    """Return the steps, of 16 products each, in which page 13's kernel adds: two rows of a channel's window per step.
+
+    A product is given as (channel, row, column) in the window.
+    """
     return [
         [(c, row, column) for row in (first, first + 1) for column in range(WINDOW)]
         for c in range(channels)
@@ -53,7 +60,10 @@ def list_by_channel(channels: int) -> list[Step]:
 
 
 def list_by_row(channels: int) -> list[Step]:
-    """Return the steps of the second layer of the step warpgroups: half a row of all channels' windows."""
+    """Return the steps in which the kernel of the step "warpgroups" adds: half a row of all channels' windows per step.
+
+    A product is given as (channel, row, column) in the window.
+    """
     return [
         [(c, row, column) for c in range(channels) for column in range(first, first + WINDOW // 2)]
         for row in range(WINDOW)
@@ -64,7 +74,8 @@ def list_by_row(channels: int) -> list[Step]:
 def order_products(steps: list[Step], small_first: bool) -> Iterator[tuple[Step, tuple[int, int]]]:
     """Yield (step, product) in the order in which a kernel adds: of each step the small products, then the large one.
 
-    With `small_first`, the small products of all steps come first. A product is one of SMALL and LARGE.
+    With `small_first`, the small products of all steps come first. A product, one of SMALL and
+    LARGE, says which halves of the two factors are multiplied: (0, 1).
     """
     passes = (SMALL, LARGE) if small_first else (SMALL + LARGE,)
     for products in passes:
@@ -83,10 +94,11 @@ def convolve(
     list_steps: Callable[[int], list[Step]],
     small_first: bool,
 ) -> np.ndarray:
-    """Return the convolution of x [B,C,H,W] and k [M,C,7,7] with truncated sums, [B,M,H-6,W-6].
+    """Return the convolution of x [B,C,H,W] and k [M,C,7,7] with sums truncated as on tensor cores, [B,M,H-6,W-6].
 
-    `scales` are the factors of x and of k before they are split into halves. `list_steps` maps the
-    channels to the steps in which a kernel adds; `small_first` is as for `order_products`.
+    x and k are multiplied by their `scales`, then each factor is split into two halves. `list_steps`
+    maps the number of channels to the steps of 16 products in which a kernel adds; `small_first` is
+    as for `order_products`.
     """
     height, width = x.shape[2] - k.shape[2] + 1, x.shape[3] - k.shape[3] + 1
     # padded, as the kernels' windows of 8 x 8 are: a row and a column of zeros after the mask's 7
@@ -108,11 +120,13 @@ def convolve(
 def connect(
     features: np.ndarray, weights: np.ndarray, scales: tuple[float, float], warps: int, apart: bool
 ) -> np.ndarray:
-    """Return features [B,1296] times weights [1296,32] with truncated sums, [B,32].
+    """Return features [B,1296] times weights [1296,32] with sums truncated as on tensor cores, [B,32].
 
-    The terms are added in steps of 16, which `warps` warps take in turns. With `apart` a warp adds
-    the small products to a sum of their own. The sums of the warps are added exactly. `scales` are
-    the factors of the features and of the weights before they are split into halves.
+    Each factor is split into two halves, a large and a small one; a product of two factors is then
+    one LARGE product and several SMALL ones. The products are added in steps of 16, which `warps`
+    warps take in turns. With `apart` a warp adds the small products to a sum of their own. The sums
+    of the warps are added exactly. `scales`: features and weights are multiplied by these before
+    they are split.
     """
     steps = features.shape[1] // 16
     x = _split(features.reshape(-1, steps, 16), scales[0])
@@ -159,7 +173,11 @@ class Emulation:
         self.expected = self.forward()
 
     def forward(self, conv1=None, conv2=None, fc1=None) -> np.ndarray:
-        """Return the probabilities; a part whose arguments (as in PARTS) are not given is computed in float64."""
+        """Return the probabilities of the images, with the sums of some layers truncated as on tensor cores.
+
+        These are the layers whose arguments, as in PARTS, are given: of `convolve` for conv1 and
+        conv2, of `connect` for fc1. The other layers are computed in float64.
+        """
         x, scales = self._x, self._scales
         for i, (name, ways) in enumerate((("conv1", conv1), ("conv2", conv2))):
             factors = (scales.pixels, *scales.maps)[i], scales.weights[i]
@@ -177,7 +195,10 @@ class Emulation:
 
 
 def measure_parts(images: int = 12) -> pd.DataFrame:
-    """Return a row per kernel and part: the largest and the mean error of a probability; part "all" is all of them."""
+    """Measure how much each part of a kernel adds to the error of the probabilities by truncating its sums.
+
+    Returns a row per kernel and part (a layer, or "all"): the largest and the mean error.
+    """
     emulation, rows = Emulation(images), []
     for kernel, ways in PARTS.items():
         parts = dict(zip(NAMES, ways, strict=True))

@@ -39,14 +39,17 @@ INPUTS, REPEAT, WARM_UP = 2, 50, 3
 
 
 def list_kernels() -> list[Variant]:
-    """Return the ladder's kernels of OURS, which take part."""
+    """Return the kernels of the lab that are compared with the libraries."""
     return [variant(number, **({"step": step} if step else {})) for number, step in OURS]
 
 
 def list_own(
     stack: ExitStack, layer: Layer, inputs: list[np.ndarray], k: np.ndarray
 ) -> Iterator[Contestant]:
-    """Yield the ladder's kernels as contestants, each with a plan per input that holds x and k; `stack` closes them."""
+    """Yield the lab's kernels as contestants: `run(i)` computes input i from arrays that are on the device already.
+
+    `stack` frees these arrays. The output has the type of the kernel, float or half.
+    """
     for kernel in list_kernels():  # defaults of arguments bind what changes with the kernel
         dtype, batch = kernel.io_dtype, len(inputs[0])
         plans = [stack.enter_context(kernel.plan(layer, batch)) for _ in inputs]
@@ -60,12 +63,13 @@ def list_own(
             return y
 
         yield Contestant(
-            kernel.label,
-            "NCHW",
-            lambda i, stream=None, plans=plans: plans[i].run(stream),
-            result,
-            dtype == np.float16,
-            lambda scale, kernel=kernel: tolerance(kernel.rounding, scale, layer.terms),
+            label=kernel.label,
+            layout="NCHW",
+            run=lambda i, stream=None, plans=plans: plans[i].run(stream),
+            result=result,
+            half=dtype == np.float16,
+            # `scale`: the sum of |x| |k| of each output
+            allowed=lambda scale, kernel=kernel: tolerance(kernel.rounding, scale, layer.terms),
         )
 
 
@@ -85,10 +89,10 @@ def _print_left_out(name: str, reason: str) -> None:
 
 
 def select_correct(contestants: list[Contestant], given: Given, when: str) -> list[Contestant]:
-    """Run the contestants on both inputs; return those whose results are right, and print why others are left out.
+    """Run the contestants on all inputs; return those whose results are right, and print why others are left out.
 
-    `when` is a word of the message, "before" or "after". Raises LabError if a kernel of the ladder
-    is wrong.
+    `when` is a word of the message, "before" or "after" the timed runs. Raises LabError if one of
+    the lab's own kernels is wrong: then nothing is recorded.
     """
     references, passed = {}, []
     for is_half in (False, True):
@@ -104,7 +108,7 @@ def select_correct(contestants: list[Contestant], given: Given, when: str) -> li
                     raise LabError(f"{description}: wrong {when} the timed runs")
             passed.append(contestant)
         except Exception as error:
-            is_own = contestant.label[0].isdigit()  # "10 speed of light": then nothing is recorded
+            is_own = contestant.label[0].isdigit()  # "10 speed of light"
             if is_own:
                 raise
             _print_left_out(contestant.label, f"{type(error).__name__}: {str(error).strip()[:400]}")
@@ -112,10 +116,11 @@ def select_correct(contestants: list[Contestant], given: Given, when: str) -> li
 
 
 def measure_all(given: Given, repeat: int, libraries: Sequence[str]) -> pd.DataFrame:
-    """Return a row per contestant: median, quartiles, least and largest of `repeat` times in milliseconds.
+    """Time the lab's kernels and the libraries in random order; return a row per contestant.
 
-    `libraries` are keys of LIBRARIES. Raises LabError if a kernel of the ladder is wrong before or
-    after timing.
+    A row has the median, the quartiles, the least and the largest of `repeat` times in
+    milliseconds. `libraries` are keys of LIBRARIES. Raises LabError if one of the lab's kernels is
+    wrong before or after timing.
     """
     torch, layer = given.torch, given.layer
     flush, _ = make_l2_flush(torch)
@@ -126,9 +131,9 @@ def measure_all(given: Given, repeat: int, libraries: Sequence[str]) -> pd.DataF
         contestants = [*own, *repeated, *_list_libraries(given, libraries)]
         contestants = select_correct(contestants, given, "before")
         times, rng = np.empty((len(contestants), repeat)), np.random.default_rng(0)
+        # Passes below 0 warm up: the time of pass 0 overwrites theirs.
         for pass_number in range(-WARM_UP, repeat):
             for n in rng.permutation(len(contestants)):
-                # The times of the warm-up, whose passes have negative numbers, are overwritten.
                 times[n, max(pass_number, 0)] = time_torch(
                     torch,
                     functools.partial(contestants[n].run, pass_number % INPUTS),
@@ -181,7 +186,7 @@ def to_markdown(table: pd.DataFrame) -> str:
         .min()
         .reset_index()
     )
-    # such as "10 speed of light" and "cuDNN FP16"
+    # whether it computes in half precision: "10 speed of light", "cuDNN FP16"
     best["half"] = best["label"].str.match("10 |.*FP16")
     least = best.groupby(["half", "network", "layer", "batch"])["median_ms"].transform("min")
     texts = best["median_ms"].map(format_digits)
@@ -258,7 +263,7 @@ def versus(
                 pd.concat(in_order, ignore_index=True), f"{here.software}, {describe_torch(torch)}"
             )
             if not dry:
-                # Of all layers: the file is replaced. Of some: the rows of the others stay.
+                # If all layers were measured, the file is replaced; if some, the others' rows stay.
                 path = record_table(
                     table, "versus", out, ["network", "layer", "batch"] if only else None
                 )

@@ -34,7 +34,7 @@ OPTIONS = ("--profile-from-start", "off", "--nvtx", "--print-nvtx-rename", "kern
 
 
 def read_sizes(layer: Layer) -> dict[str, tuple[int, ...]]:
-    """Return {label: sizes}, {"Triton TF32": (256, 32, 4, 1)}, as `recording.versus` found them fastest on this device.
+    """Return the tile sizes that were fastest when this device was recorded: {"Triton TF32": (256, 32, 4, 1)}.
 
     They are those for BATCH images of the layer. Contestants that have no sizes to search are left out.
     """
@@ -50,7 +50,11 @@ def read_sizes(layer: Layer) -> dict[str, tuple[int, ...]]:
 
 
 def launch_all(layer: Layer) -> None:
-    """Launch each contestant on the layer twice; Nsight Compute counts the second time alone."""
+    """Launch each contestant on the layer twice; the profiler is on in the second time alone.
+
+    The second time is in an NVTX range with the contestant's label and layout, so that Nsight
+    Compute can tell whose kernels it counts.
+    """
     torch, rng = require_torch(), np.random.default_rng(7)
     hostcuda.ensure_context()
     inputs = [rng.random(layer.x_shape(BATCH), dtype=np.float32)]
@@ -72,10 +76,14 @@ def launch_all(layer: Layer) -> None:
 
 
 def count(layer: Layer) -> pd.DataFrame:
-    """Return a row per kernel of each contestant: network, layer, batch, label, layout, kernel, and ncu's counters."""
+    """Count with Nsight Compute (ncu) what each contestant of a layer launches; return a row per kernel.
+
+    The columns are network, layer, batch, label, layout, kernel, and ncu's counters by their names.
+    """
     program = [sys.executable, "-m", "recording.versus_counters", layer.name]
     rows = []
     for row in run_ncu(program, METRICS, OPTIONS):
+        # ncu names a kernel after its range, "cuDNN FP32, NHWC/kernel": `launch_all` opens the range
         label, layout, kernel = re.fullmatch(r"(.*?), (NCHW|NHWC)/(.*)", row["kernel"]).groups()
         columns = {
             "network": layer.network,
@@ -101,8 +109,8 @@ BUSY = {
 def to_markdown(results: Recorded) -> str:
     """Return, in Markdown for docs/results.md, how busy a GPU's units are in the fastest kernel of each layer.
 
-    A row per layer and data type: the time of `Recorded.versus` over the reference time, and the
-    counters of the contestant's longest kernel.
+    A row per layer and data type: the kernel's recorded time over the reference time, and the
+    counters of the longest of its kernels.
     """
     columns = [
         "kernel",

@@ -41,7 +41,7 @@ _ROOT = (
 def write_zip(path: Path, tasks: Iterable[Exercise]) -> Path:
     """Write Gradescope's zip for these exercises; LabError outside of a checkout, or if the path is another file's."""
     existing = path.read_bytes() if path.is_file() else b""
-    # an earlier zip
+    # only an earlier grader may be overwritten
     if os.path.lexists(path) and not (existing.startswith(b"PK") and b"run_autograder" in existing):
         raise LabError(
             f"{path} is there, and is no grader: remove it, or choose another name with --out"

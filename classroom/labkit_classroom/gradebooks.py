@@ -56,7 +56,7 @@ class Question:
 
 
 def require_formats(formats: Iterable[str], roster: Roster | None, students: int) -> None:
-    """Raise LabError if a format is unknown, needs a roster and there is none, or is not for so many `students`."""
+    """Raise LabError if one of the formats is unknown, or cannot be written: without a roster, or for many students."""
     for name in formats:
         if name not in FORMATS:
             raise LabError(f"there is no format {name!r}; there are {', '.join(FORMATS)}")
@@ -78,10 +78,11 @@ def write_student(
     results: Sequence[Result],
     questions: Mapping[str, Sequence[Question]],
 ) -> list[Path]:
-    """Write the results of one student to `out`, and return the files, of those `formats` that have one per student.
+    """Write the results of one student in the formats that have a file per student; return the files.
 
-    They are ``gradescope/NAME/results.json`` and ``result.json`` for Classroom 50. `questions` are
-    by the exercise. Raises LabError if Classroom 50's runner has not said whose result it is.
+    They are ``gradescope/NAME/results.json`` for Gradescope and ``result.json`` for Classroom 50,
+    in the folder `out`; other formats are ignored. `questions` are by the exercise's number. Raises
+    LabError if Classroom 50's runner has not said whose result it is.
     """
     contents = {}
     if "gradescope" in formats:
@@ -96,7 +97,10 @@ def write_student(
 def make_gradescope_result(
     results: Sequence[Result], questions: Mapping[str, Sequence[Question]]
 ) -> dict:
-    """Return a student's results for Gradescope's JSON: a test per question, visible to the student at once."""
+    """Return a student's results as a dict in the form of Gradescope's JSON: a test per question.
+
+    `questions` are by the exercise's number. The student sees all tests at once.
+    """
     tests = [
         {
             "name": item.name,
@@ -130,11 +134,11 @@ def make_classroom50_result(
     questions: Mapping[str, Sequence[Question]],
     runner: Mapping[str, str],
 ) -> dict:
-    """Return a student's results for Classroom 50's JSON.
+    """Return a student's results as a dict in the form of Classroom 50's JSON.
 
-    `runner` are the environment variables of Classroom 50's runner. Raises LabError if one of those
-    that say whose result it is is missing. The points of this JSON are whole numbers, so all points
-    are multiplied by the least number that makes them whole.
+    `questions` are by the exercise's number. `runner` has the environment variables of Classroom
+    50's runner, which say who the student is; raises LabError if one is missing. The points in this
+    JSON are whole numbers, so all points are multiplied by the least number that makes them whole.
     """
     identity = {
         name: next((runner[key] for key in keys if runner.get(key)), "")
@@ -182,9 +186,9 @@ def write_class(
 ) -> list[Path]:
     """Write the tables of a class to `out`, and return the files: ``canvas.csv``, ``moodle.csv``.
 
-    `columns` maps the number of an exercise to its title and its points. `book` maps the id of a
-    student and the number of an exercise to the points reached and what is said of them; an
-    exercise that is not graded is not in it.
+    `columns` maps the number of an exercise to its title and its points. `book` maps (student's id,
+    exercise's number) to the points reached and a note; an exercise that is not graded is not in
+    it.
     """
     makers = {"canvas": list_canvas_rows, "moodle": list_moodle_rows}
     return [
@@ -195,7 +199,11 @@ def write_class(
 
 
 def list_canvas_rows(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
-    """Return the rows of Canvas's table, from what `write_class` gets; a cell is empty if not graded."""
+    """Return the rows of the CSV file that Canvas reads, the header first; a cell is empty if not graded.
+
+    `columns` maps an exercise's number to its title and its points. `book` maps (student's id,
+    exercise's number) to the points reached and a note.
+    """
     # Canvas takes a number in parentheses at the end for its own number of an assignment.
     titles = [
         re.sub(r"\s*\((\d+)\)$", r" \1", f"{number} {title}")
@@ -226,7 +234,11 @@ def list_canvas_rows(roster: Roster, columns: Mapping, book: Mapping) -> list[li
 
 
 def list_moodle_rows(roster: Roster, columns: Mapping, book: Mapping) -> list[list[str]]:
-    """Return the rows of Moodle's table, from what `write_class` gets; "-" is not graded; notes follow."""
+    """Return the rows of the CSV file that Moodle reads, the header first; a cell is "-" if not graded.
+
+    `columns` maps an exercise's number to its title and its points. `book` maps (student's id,
+    exercise's number) to the points reached and a note. Exercises with notes have a second column.
+    """
     noted = [
         number
         for number in columns

@@ -87,12 +87,12 @@ class Terms:
         return not self.only or item.exercise in self.only or item.exercise not in self.exercises
 
     def apply_marks(self, result: Result) -> Result:
-        """Return a result, not passed if a mark says that it is invalid; as it is if it could not be graded."""
+        """Return a result, changed to "not passed" if the instructor has marked it as invalid."""
         invalid = result.lines and self.rules.find_mark(result)[0]
         return replace(result, passed=False, verdict=INVALID) if invalid else result
 
     def notes(self, result: Result) -> str:
-        """Return, as one text, why points are less than the grader's, and the comments of a person."""
+        """Return, as one text, why a result lost points after grading (invalid, late), and the instructor's comment."""
         late_h, (invalid, comment) = self.late_h(result), self.rules.find_mark(result)
         lost = self.rules.lost_share(late_h)
         late = (
@@ -103,7 +103,7 @@ class Terms:
         return "; ".join(filter(None, [invalid and f"{INVALID}, because {invalid}", late, comment]))
 
     def worth(self, number: str) -> Fraction:
-        """Return the points that an exercise, by its number, counts for: the instructor's, or else its own."""
+        """Return the points that an exercise is worth: those that the instructor set, or else the exercise's own."""
         exercise = self.exercises.get(number)
         points = self.points.get(number, self.points.get(""))
         return (
@@ -182,7 +182,7 @@ class Terms:
         ]
 
     def late_h(self, result: Result) -> float | None:
-        """Return how many hours after this student's deadline it came; None if in time or if nobody knows."""
+        """Return how many hours after the student's deadline a result was handed in; None if in time or unknown."""
         due = self.due.get(result.exercise, self.due.get(""))
         if due is None or not result.submitted_at:
             return None
