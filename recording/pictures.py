@@ -19,7 +19,7 @@ from labkit.base.numerals import ms
 from labkit.base.paths import PACKAGE, cuda_src, data_dir
 from labkit.draw import ladder, style
 from labkit.draw.dark import dark
-from labkit.draw.style import SMALL, Page, figure, wide, widest
+from labkit.draw.style import SMALL, Page, on_new_page, wide, widest
 from labkit.page import overview
 from labkit.records import store
 from labkit.records.recorded import Recorded
@@ -83,7 +83,7 @@ def draw_ladders(results: Recorded, path: Path | None = None) -> None:
     )
 
 
-@figure
+@on_new_page
 def draw_lab(page: Page, results: Recorded) -> None:
     """Draw the README's picture: a kernel's source, the two engines, a page's parts, and the op time of each rung.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hostcuda.limits import BANKS, SECTOR
 from labkit.draw import style, warps
-from labkit.draw.style import Page, count, figure
+from labkit.draw.style import Page, count, on_new_page
 from labkit.evidence import accesses as evidence
 from labkit.evidence.accesses import WarpAccess
 from labkit.ladder.variants import Variant
@@ -20,7 +20,7 @@ _ROW, _MAX_TURNS = 27, 8  # pixels of an access in the strip; wavefronts of it t
 
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@figure
+@on_new_page
 def accesses(page: Page, of: Variant | int, layer: Layer | str, line: int | None = None) -> None:
     """Draw a warp's worst access at a line of your kernel, and the next ones of the same warp at this line.
 

@@ -13,7 +13,7 @@ from labkit.base.errors import LabError
 from labkit.base.numerals import ms
 from labkit.draw import style
 from labkit.draw.measured import Measured, require_columns
-from labkit.draw.style import SMALL, Page, figure, ink_on, percent, wide, widest
+from labkit.draw.style import SMALL, Page, ink_on, on_new_page, percent, wide, widest
 from labkit.spec.layers import Layer, as_layers
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _draw_stacks(
 
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@figure
+@on_new_page
 def time(page: Page, trace: Trace | pd.DataFrame) -> None:
     """Draw where the time goes: kernels and copies on the device, API calls on the host.
 
@@ -143,12 +143,12 @@ def time(page: Page, trace: Trace | pd.DataFrame) -> None:
     """
     table = trace.summary() if hasattr(trace, "summary") else trace
     require_columns(table, ["kind", "name", "calls", "total_ms"], "draw.time")
-    groups = {"On the device": ("kernel", "copy"), "API calls": ("api",)}
+    sides = {"On the device": ("kernel", "copy"), "API calls": ("api",)}
     # With the columns that `_rank_rows` adds: "vital" are the fewest rows that make up 90 % of a
     # group's time.
     groups = {
         where: _rank_rows(rows)
-        for where, kinds in groups.items()
+        for where, kinds in sides.items()
         if (rows := table[table["kind"].isin(kinds)])["total_ms"].sum() > 0
     }
     if not groups:
@@ -177,7 +177,8 @@ def time(page: Page, trace: Trace | pd.DataFrame) -> None:
         page.caption(12, top + 24, where, few if members > 1 else f"{total} in all")
         for x, name in zip(columns, ("share", "time", "calls"), strict=True):
             page.small(x, top + 24, name, ha="right")
-        top, bottom, weak = top + 36, top + 36 + step * len(rows), (style.FAINT, style.MUTED)
+        top, bottom = top + 36, top + 36 + step * len(rows)
+        others = (style.FAINT, style.MUTED)  # colours of the bars and names that are not vital
         ys = _draw_bars(
             page,
             left,
@@ -187,7 +188,7 @@ def time(page: Page, trace: Trace | pd.DataFrame) -> None:
             rows["shown"],
             rows["share"],
             rows["vital"],
-            weak,
+            others,
             family=style.MONO,
         )
         for y, row in zip(ys, rows.itertuples(), strict=True):
@@ -195,7 +196,7 @@ def time(page: Page, trace: Trace | pd.DataFrame) -> None:
                 columns, (percent(row.share), ms(row.total_ms), f"{row.calls:,}"), strict=True
             ):
                 page.small(x, y, text, style.INK if row.vital else style.MUTED, ha="right")
-        if len(rows) > 1:
+        if len(rows) > 1:  # a line at 90 %, and the curve of the shares so far
             end = left + 0.9 * scale
             page.line([end, end], [top, bottom], style.ORANGE, 1.2, ls=style.DASHED)
             page.small(end, top - 4, "90 %", style.AMBER, ha="center")
@@ -248,7 +249,7 @@ def _rank_rows(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-@figure
+@on_new_page
 def traffic(page: Page, profile: Profile) -> None:
     """Draw the traffic of each variant of a profile beside the variant before it, a panel per level of memory.
 
@@ -265,7 +266,7 @@ def traffic(page: Page, profile: Profile) -> None:
     if not panels:
         raise LabError(f"draw.traffic: this profile has no counters of traffic. {profile.note}")
     # the first column names the variant; step, top: pixels
-    labels, step, top = (counts[counts.columns[0]].tolist(), 22, 58)
+    labels, step, top = counts[counts.columns[0]].tolist(), 22, 58
     message = "What the kernels ask of the memory"
     if len(labels) > 1 and "global_sectors" in counts:
         before, after = counts["global_sectors"].iloc[-2:]
@@ -280,12 +281,12 @@ def traffic(page: Page, profile: Profile) -> None:
         f"Bar chart, memory traffic. {profile.note}",
         "Figure: memory traffic, a bar per variant",
     )
-    left, last = 24 + widest(labels, SMALL), [label == labels[-1] for label in labels]
+    left, is_last = 24 + widest(labels, SMALL), [label == labels[-1] for label in labels]
     for name, (level, unit) in panels.items():
         values = counts[name].fillna(0).tolist()
         page.caption(12, top + 26, level, unit)
         scale = (page.width - 196 - left) / max(values)
-        baselines = _draw_bars(page, left, top + 36, step, scale, labels, values, last)
+        baselines = _draw_bars(page, left, top + 36, step, scale, labels, values, is_last)
         for y, label, value, before in zip(
             baselines, labels, values, [None, *values], strict=False
         ):
@@ -305,7 +306,7 @@ def _describe_change(value: float, before: float) -> str:
     return f"{value / before:.3g} × as many" if value > before else f"{before / value:.3g} × fewer"
 
 
-@figure
+@on_new_page
 def bank_conflicts(page: Page, profile: Profile) -> None:
     """Draw the wavefronts per shared access, source line by source line; 1 means no conflict.
 
@@ -314,7 +315,8 @@ def bank_conflicts(page: Page, profile: Profile) -> None:
     profile : Profile
         A profile by the CPU engine, which counts by line.
     """
-    sites = profile.sites  # a row per access in the source and launch; empty if a GPU counted
+    # a row per launch and access in the source; empty if a GPU counted
+    sites = profile.sites
     shared = sites[sites["space"] == "shared"] if len(sites) else sites
     if not len(shared):
         raise LabError(
@@ -351,7 +353,7 @@ def bank_conflicts(page: Page, profile: Profile) -> None:
     page.alt = f"Bar chart, wavefronts per shared access: {texts}. {profile.note}"
 
 
-@figure
+@on_new_page
 def kernels(page: Page, table: pd.DataFrame) -> None:
     """Draw the op time of variants with several kernels, kernel by kernel: a bar per variant and layer.
 
@@ -371,7 +373,7 @@ def kernels(page: Page, table: pd.DataFrame) -> None:
     times = rows.pivot_table(
         index=["layer", "label"], columns="kernel", values="op_ms", sort=False
     )[names]
-    share = times[names[0]] / times.sum(axis=1)
+    share = times[names[0]] / times.sum(axis=1)  # of the first kernel, for the title
     spread = " to ".join(dict.fromkeys((percent(share.min()), percent(share.max()))))
     about = data.subtitle(f"batch {batches[0]:,}")
     height = 98 + 32 * len(times.index.unique(0)) + 27 * len(times)
@@ -386,7 +388,7 @@ def kernels(page: Page, table: pd.DataFrame) -> None:
     page.plain = "Figure: op time kernel by kernel"
 
 
-@figure
+@on_new_page
 def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]]) -> None:
     """Draw the instructions per product, a stacked bar per kernel; the last one is the kernel in question.
 
@@ -421,7 +423,7 @@ def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]]) -> None:
     page.plain = f"Figure: {unit}, kind by kind"
 
 
-@figure
+@on_new_page
 def units(page: Page, units: Units, before: Units | None = None) -> None:
     """Draw how busy each kernel keeps the units of a GPU, in per cent of its own busiest one.
 
@@ -434,7 +436,7 @@ def units(page: Page, units: Units, before: Units | None = None) -> None:
         below, in per cent of its own busiest unit.
     """
     # Units below 2 % of the busiest are not drawn.
-    now = units.shares.T.dropna(axis=1)
+    now = units.shares.T.dropna(axis=1)  # a row per unit, a column per kernel that has counts
     if now.empty:
         raise LabError(f"draw.units has no unit to draw. {units}")
     old = (before.shares.T if before is not None else now * 0).reindex(columns=now.columns)
@@ -474,7 +476,7 @@ def units(page: Page, units: Units, before: Units | None = None) -> None:
     page.plain = "Figure: how busy each unit of the GPU is, by the counts"
 
 
-@figure
+@on_new_page
 def stalls(page: Page, counters: pd.DataFrame) -> None:
     """Draw how many cycles pass between two instructions of a warp, and what it waits for; a bar per row.
 
@@ -547,7 +549,7 @@ def _summarize_stalls(rows: pd.DataFrame, waits: pd.DataFrame) -> str:
     return f"{rows['label'][worst]} on {rows['layer'][worst]}: {share} of the stall cycles are {stall_name(reason)}"
 
 
-@figure
+@on_new_page
 def constant_budget(page: Page, layers: Layer | str | Sequence[Layer | str]) -> None:
     """Draw the masks of layers against the constant memory of a device.
 

@@ -77,7 +77,8 @@ def darken(colors: np.ndarray) -> np.ndarray:
     lab, ground = _to_oklab(colors), _to_oklab(list(bytes.fromhex(GROUND[1:])))
     # from lightness by day to lightness by night
     light = np.interp(lab[:, 0], _BY_DAY, (*_BY_NIGHT, ground[0]))
-    # the ground is a grey with a little blue: the lighter a colour was, the more
+    # White becomes the ground, a grey with a little blue. Other colours get as much of its hue as
+    # they are light.
     lab[:, 1:] += lab[:, :1] * ground[1:]
     return _to_srgb(np.column_stack([light, lab[:, 1:]]))
 

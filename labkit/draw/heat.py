@@ -8,7 +8,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from labkit.base.errors import LabError
 from labkit.base.numerals import format_digits
 from labkit.draw import style
-from labkit.draw.style import SMALL, Page, figure, ink_on, widest
+from labkit.draw.style import SMALL, Page, ink_on, on_new_page, widest
 
 _STEP = 26  # pixels: the height of a row of cells
 _FADE = math.log(4)  # four times the best time is as pale as it gets
@@ -23,7 +23,7 @@ _WORDS = {
 
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@figure
+@on_new_page
 def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms") -> None:
     """Draw a sweep: a panel per layer, two of its options as columns and rows, in each cell the fastest point.
 
@@ -55,8 +55,9 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
         (layer, rows, _select_fastest(rows, x, y))
         for layer, rows in sweep.groupby("layer", sort=False)
     ]
-    across = min(2, len(panels))
-    lines = [rows[y].nunique() for _, rows, _ in panels]
+    across = min(2, len(panels))  # panels side by side
+    lines = [rows[y].nunique() for _, rows, _ in panels]  # of cells, per panel
+    # of each pair of panels, in pixels
     heights = [58 + _STEP * max(lines[i : i + 2]) for i in range(0, len(panels), 2)]
     first, unit = sweep.iloc[0], _WORDS.get(value, value)
     fixed = ", the fastest of all other options" if sweep.duplicated(["layer", x, y]).any() else ""
@@ -81,6 +82,7 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
         cells = ", ".join(
             f"{y} {line} {x} {column}: {text}" for (column, line), text in words.items()
         )
+        # the index of `best`: the values of x and y
         column, line = best["op_ms"].idxmin() if len(best) else ("", "")
         fastest = f"{layer}, fastest at {y} {line}, {x} {column}. {cells}."
         page.alt += f" {fastest}" if len(best) else f" {layer}: nothing runs."

@@ -11,13 +11,22 @@ from hostcuda.limits import occupancy as share_of_warps
 from labkit.base.errors import LabError
 from labkit.draw import style
 from labkit.draw.measured import require_columns
-from labkit.draw.style import SMALL, Page, figure, log_ticks, name_ends, percent, set_ticks, widest
+from labkit.draw.style import (
+    SMALL,
+    Page,
+    log_ticks,
+    name_ends,
+    on_new_page,
+    percent,
+    set_ticks,
+    widest,
+)
 
 _HALF_ULP = 2.0**-11  # the unit roundoff of half: half a unit in its last place
 
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@figure
+@on_new_page
 def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]]) -> None:
     """Draw the op time over the number of elements that a warp asks for at once.
 
@@ -32,8 +41,8 @@ def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]]) -
     if not len(table):
         raise LabError("draw.constant_divergence got no measurement: give each series at least one")
     last = table[table.columns[-1]].dropna()
-    # top: the end of the axis
-    few, many, top = (last.index[0], last.index[-1], table.max().max() * 1.08)
+    few, many = last.index[0], last.index[-1]  # elements
+    top = table.max().max() * 1.08  # ms, the end of the axis
     page.open(
         342,
         f"{last.name}: {last[many] / last[few]:.2g} times as long with {many} elements as with {few}",
@@ -67,7 +76,7 @@ def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]]) -
     name_ends(page, ax, right, ends, [last.name])
 
 
-@figure
+@on_new_page
 def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256) -> None:
     """Draw how many warps a multiprocessor of an H200 has room for, over the registers per thread.
 
@@ -83,13 +92,13 @@ def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256) -> N
     arch, counts = "sm_90", range(16, 256)
     limits = MULTIPROCESSOR[arch]
     most = limits["warps"]
-    # 0 B shared
+    # registers per thread -> share of the warps; 0: bytes of shared memory
     share = {
         used: share_of_warps(threads, used, 0, limits) for used in {*counts, *registers.values()}
     }
     # as many warps as with the fewest registers
     full = max(used for used in counts if share[used] == share[16])
-    points: dict[int, list[str]] = {}
+    points: dict[int, list[str]] = {}  # registers -> labels
     for label, used in registers.items():
         points.setdefault(int(used), []).append(label)
     page.open(
@@ -123,7 +132,7 @@ def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256) -> N
         )
 
 
-@figure
+@on_new_page
 def running_sum(page: Page, terms: int = 4096, part: int = 16) -> None:
     """Draw ones counted in half, one after the other and in parts, beside the true sum.
 
@@ -183,7 +192,7 @@ def sum_ones(terms: int, part: int) -> np.ndarray:
     return sums
 
 
-@figure
+@on_new_page
 def rounding(page: Page, table: pd.DataFrame) -> None:
     """Draw errors over the length of the sum, a colour per variant: the largest measured; dashed, the bound.
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from hostcuda.limits import MAX_THREADS, MULTIPROCESSOR, WARP
 from labkit.base.errors import LabError
 from labkit.draw import style
-from labkit.draw.style import Page, count, figure, percent, wide
+from labkit.draw.style import Page, count, on_new_page, percent, wide
 from labkit.spec.devices import device
 
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@figure
+@on_new_page
 def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, thread: int = 5) -> None:
     """Draw grid, block and thread: how a thread finds the element that it computes.
 
@@ -40,8 +40,8 @@ def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, threa
         f"{n:,} elements   ·   {count(blocks, 'block')} of {threads} threads   ·   one thread per element",
     )
     left, right = 26, page.width - 26
-    # pixels: a block; a thread, of 13 drawn
-    wide_block, cell = ((right - left) / blocks, (right - left) / 13)
+    # widths in pixels: of a block, and of a thread or element, of which 13 are drawn
+    wide_block, cell = (right - left) / blocks, (right - left) / 13
     page.caption(left, 84, "grid", f"{count(blocks, 'block')}: gridDim.x = {blocks}")
     for b in range(blocks):
         x, first = left + b * wide_block, b * threads
@@ -131,7 +131,7 @@ def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, threa
     )
 
 
-@figure
+@on_new_page
 def memories(page: Page) -> None:
     """Draw the memories of an H200: who shares each, how large it is, and how long a load from it waits."""
     gpu, limits = device("H200"), MULTIPROCESSOR["sm_90"]
@@ -171,7 +171,7 @@ def memories(page: Page) -> None:
     )
 
 
-@figure
+@on_new_page
 def block_memory(page: Page, sizes: Mapping[str, int]) -> None:
     """Draw what the shared memory of a block of the whole network holds while it computes a layer.
 
@@ -265,7 +265,7 @@ def simulate_issue(warps: int, work: int, latency: int, cycles: int) -> list[lis
     return states
 
 
-@figure
+@on_new_page
 def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency: int = 24) -> None:
     """Draw how a scheduler hides the latency of loads: while a warp waits, it issues instructions of others.
 
@@ -287,13 +287,12 @@ def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency:
     left, right, step = 108, style.WIDTH - 26, 13
     pitch, texts = (right - left) / cycles, []
     top, period = 96, work + latency  # the share is taken over many periods, without the beginning
-    panels = [simulate_issue(number, work, latency, max(cycles, 40 * period)) for number in warps]
+    # panel -> warp -> its state in each cycle: more cycles than are drawn
+    runs = [simulate_issue(number, work, latency, max(cycles, 40 * period)) for number in warps]
     shares = [
-        sum(states[-20 * period :].count("issues") for states in lanes) / (20 * period)
-        for lanes in panels
+        sum(states[-20 * period :].count("issues") for states in run) / (20 * period)
+        for run in runs
     ]
-    # panel -> warp -> its state in each cycle
-    panels = [[states[:cycles] for states in lanes] for lanes in panels]
     page.open(
         top + sum(number * step + 74 for number in warps) - 8,
         f"With {count(warps[-1], 'warp')} the scheduler is busy in {percent(shares[-1])} of the cycles, "
@@ -311,21 +310,22 @@ def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency:
         },
     )
     faces = {"issues": style.BLUE, "waits": style.WARM, "ready": style.SKY}
-    for number, share, lanes in zip(warps, shares, panels, strict=True):
+    for number, share, run in zip(warps, shares, runs, strict=True):
+        drawn = [states[:cycles] for states in run]
         texts.append(f"{count(number, 'warp')}: {percent(share)} of the issue slots are used")
         page.caption(
             26, top + 14, count(number, "warp"), f"{percent(share)} of the issue slots are used"
         )
         top += 24
-        for warp, states in enumerate(lanes):
+        for warp, states in enumerate(drawn):
             y = top + warp * step
-            if number < 10 or warp % 2 == 0:
+            if number < 10 or warp % 2 == 0:  # of many warps, every second has a name
                 page.small(left - 8, y + 10, f"warp {warp}", ha="right")
             for cycle, state in enumerate(states):
                 page.rect(left + cycle * pitch, y, pitch, step - 2, faces[state])
         top += number * step + 6
         page.small(left - 8, top + 11, "scheduler", style.INK, ha="right", weight="bold")
-        for cycle, states in enumerate(zip(*lanes, strict=True)):
+        for cycle, states in enumerate(zip(*drawn, strict=True)):
             page.rect(
                 left + cycle * pitch,
                 top,
@@ -340,7 +340,7 @@ def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency:
     )
 
 
-@figure
+@on_new_page
 def shuffle(page: Page, lanes: int = 16) -> None:
     """Draw a sum over a warp's lanes by shuffles: in each step a lane adds the sum of the lane `offset` further on.
 

@@ -7,7 +7,7 @@ import numpy as np
 from hostcuda.limits import WARP
 from labkit.base.errors import LabError
 from labkit.draw import style
-from labkit.draw.style import SMALL, Page, count, figure, percent, wide
+from labkit.draw.style import SMALL, Page, count, on_new_page, percent, wide
 from labkit.spec.layers import Layer, as_layer
 
 # in `squares`: inputs in a row of a window; outputs along a square; maps of a product
@@ -15,7 +15,7 @@ WIDE, SIDE, MAPS = (8, 2, 4)
 
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@figure
+@on_new_page
 def im2col(
     page: Page,
     H: int = 5,
@@ -49,6 +49,7 @@ def im2col(
     if not (0 <= element[0] < H and 0 <= element[1] < W):
         raise LabError(f"draw.im2col: there is no input {element}; the input is {H}×{W}")
     x = np.arange(H * W).reshape(H, W)  # the inputs' numbers in place of their values
+    # [Ho, Wo, K, K], then a row per place in the window and a column per output
     u = (
         np.lib.stride_tricks.sliding_window_view(x, (K, K))
         .transpose(2, 3, 0, 1)
@@ -148,7 +149,7 @@ def im2col(
     )
 
 
-@figure
+@on_new_page
 def fused_index(page: Page, layer: Layer | str, row: int, column: int) -> None:
     """Draw the fused kernel's index arithmetic, with its numbers: from an element of u back to that of x.
 
@@ -219,7 +220,7 @@ def fused_index(page: Page, layer: Layer | str, row: int, column: int) -> None:
     )
 
 
-@figure
+@on_new_page
 def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
     """Draw a thread at one column of the mask: which input meets which weight, and in which sum.
 
@@ -244,7 +245,8 @@ def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
         f"one thread, {count(rows, 'row')} in {count(maps, 'map')}, at one of the {K} columns of the mask   ·   "
         "in a cell: which weight",
     )
-    i, p = min(K - 1 + rows // 2, inputs - 1), K // 2  # the input and the weight that are followed
+    # the input and the weight that are highlighted; below, q is any input, r any output
+    i, p = min(K - 1 + rows // 2, inputs - 1), K // 2
     page.caption(left, 86, f"{inputs} inputs of a column of x", "each loaded once, into a register")
     for back in reversed(range(min(maps, 4))):  # the other maps lie behind
         x, y = left + 6 * back, top + 6 * back
@@ -299,19 +301,20 @@ def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
 
 
 def place_weights(K: int) -> np.ndarray:
-    """Return where the operand `a` of a tensor core's product has a weight, and no zero: [16, terms] of bool.
+    """Return where the left operand of a product on tensor cores has a weight, and no zero: [16, terms] of bool.
 
     Row 8 w + 2 m + h is output (h, w) of a square of 2 × 2 in map m of 4; its terms are the inputs
     of the window that the square shares, row after row, 8 in each. The mask is K × K.
     """
     high = (K + SIDE) // 2 * 2  # rows of a window: K + 1 of them, made even
+    # axes: column of the output, map, row of the output, row and column of the input
     where = np.zeros((SIDE, MAPS, SIDE, high, WIDE), bool)
     for w, h in np.ndindex(SIDE, SIDE):
-        where[w, :, h, h : h + K, w : w + K] = True
+        where[w, :, h, h : h + K, w : w + K] = True  # output (h, w) moves the mask by (h, w)
     return where.reshape(SIDE * MAPS * SIDE, high * WIDE)
 
 
-@figure
+@on_new_page
 def squares(page: Page, K: int = 7, lane: int = 5) -> None:
     """Draw where the mask lies in a window for each output of a square, and the operand a that this makes.
 
@@ -370,7 +373,7 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
     )
 
 
-@figure
+@on_new_page
 def stack(page: Page, down: int = 2, tall: int = 4) -> None:
     """Draw windows stacked in an image, for K = 7: which rows of the image each k-step of each window takes.
 
@@ -384,24 +387,26 @@ def stack(page: Page, down: int = 2, tall: int = 4) -> None:
     """
     if down not in (1, 2) or not 1 <= tall <= 7:
         raise LabError(f"draw.stack: down, tall = {down}, {tall}: down is 1 or 2, tall from 1 to 7")
-    # high: rows of a window
-    channels, high, cell, broad, top = (3 - down, 6 + down, 16, 26 * down, 124 - 20 * down)
-    rows = high + down * (tall - 1)
-    # lanes of four words, a gap, a k-step per window
+    channels, high = 3 - down, 6 + down  # high: rows of a window
+    cell, broad, top = 16, 26 * down, 124 - 20 * down  # pixels: height and width of a cell
+    rows = high + down * (tall - 1)  # of the image
+    # Numbers of the cells, -1 for none. Columns: the lanes of four words, a gap, and for each
+    # window the k-step that takes the row.
     numbers = np.full((channels, rows, 5 + tall), -1)
     numbers[:, :, :4] = range(4)
     # two rows per k-step; rows from 6: the last step
+    last_step = 3 * channels
     for channel, row, window in np.ndindex(channels, high, tall):
         numbers[channel, down * window + row, 5 + window] = (
-            3 * channel + row // 2 if row < 6 else 3 * channels
+            3 * channel + row // 2 if row < 6 else last_step
         )
-    message, marked = (
-        "Seven rows are three k-steps and a half: two channels share the last",
-        numbers == 6,
-    )
-    if down == 2:
+    if down == 1:
+        message = "Seven rows are three k-steps and a half: two channels share the last"
+        marked = numbers == last_step
+    else:
         message = f"Two rows, b[0] and b[1], are loaded once for {count(min(tall, 4), 'window')}"
-        marked[:, (rows - 1) // 4 * 2 + np.arange(2)] = True  # in the middle
+        marked = np.zeros(numbers.shape, bool)
+        marked[:, (rows - 1) // 4 * 2 + np.arange(2)] = True  # two rows in the middle
     page.open(
         top + rows * cell + 14,
         message,
@@ -432,7 +437,7 @@ def stack(page: Page, down: int = 2, tall: int = 4) -> None:
     )
 
 
-@figure
+@on_new_page
 def lanes(page: Page, matrices: Mapping[str, np.ndarray], lane: int = 5) -> None:
     """Draw matrices that a warp holds in its registers: in each cell the lane that has the element.
 
@@ -515,7 +520,7 @@ def locate_sums(lane: int) -> list[tuple[int, int, int]]:
     return sums
 
 
-@figure
+@on_new_page
 def pool(page: Page, lane: int = 0) -> None:
     """Draw how two lanes compute the maxima of two squares of 2 × 2 outputs by one exchange.
 

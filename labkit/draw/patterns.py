@@ -10,13 +10,13 @@ from matplotlib.ticker import MaxNLocator
 from hostcuda.limits import WARP
 from labkit.base.errors import LabError
 from labkit.draw import style
-from labkit.draw.style import WIDTH, Page, count, figure, ink_on, widest
+from labkit.draw.style import WIDTH, Page, count, ink_on, on_new_page, widest
 
 _HIGH, _GAP, _TOP = 26, 40, 62  # pixels: a cell, the way between two rows, the first row
 
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@figure
+@on_new_page
 def steps(
     page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequence[tuple[int, int]]]
 ) -> None:
@@ -45,7 +45,7 @@ def steps(
     left = 34 + widest(rows)
     pitch = min(64, (WIDTH - 16 - left) / max(sizes))
     height = _TOP + len(sizes) * (_HIGH + _GAP) - _GAP + 16
-    # per row: cell -> values that arrive
+    # per row: cell -> how many values arrive there
     arrivals = [Counter(), *(Counter(b for _, b in pairs) for pairs in moves)]
     meets = any(times > 1 for places in arrivals for times in places.values())
     page.open(
@@ -78,7 +78,7 @@ def steps(
     page.alt = f"Rows of values, with lines from each to where it is used in the next row. {'; '.join(alts)}."
 
 
-@figure
+@on_new_page
 def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2) -> None:
     """Draw when fetch, compute and store warps of a block work on which image, and the barriers where they meet.
 
@@ -99,7 +99,7 @@ def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2) ->
         start = passed[0]
         for team, time in enumerate(needed.values()):
             bars.append((team, image, start, start + time))
-            # a barrier: both teams are there
+            # The barrier to the next team: both are there. The next one begins with this image.
             start = passed[team] = max(start + time, passed[team + 1])
             barriers += [(team, start)] * (team < 2)
     slowest = max(needed, key=needed.get)
@@ -108,7 +108,9 @@ def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2) ->
         f"The {slowest} warps set the pace: {needed[slowest]:g} per image, not {sum(needed.values()):g}",
         "time from left to right   ·   numbered by image   ·   thin lines: a team waits",
     )
-    left, lane, high, names = 128, 78, 30, ("fetch warps", "compute warps", "store warps")
+    # pixels: the beginning of time, from one team to the next, the height of a bar
+    left, lane, high = 128, 78, 30
+    names = ("fetch warps", "compute warps", "store warps")
     scale = (page.width - left - 16) / passed[2]
     for i, name in enumerate(names):
         y = 76 + i * lane
@@ -180,7 +182,7 @@ def _hand_over(
     return tiles
 
 
-@figure
+@on_new_page
 def ring(
     page: Page,
     load: Sequence[float] = (1, 1, 1, 6, 1, 1),
@@ -208,8 +210,9 @@ def ring(
                 "draw.ring: a ring is its stages, 1 or more, and bar.sync or bar.arrive; got "
                 f"{(stages, at_full)}"
             )
+    # name -> its tiles, each with the times start, loaded, begin (of the reading) and done
     panels = {
-        name: _hand_over(load, read, stages, at_full == "bar.sync")
+        name: _hand_over(load, read, stages, producer_waits=at_full == "bar.sync")
         for name, (stages, at_full) in rings.items()
     }
     ends = {name: tiles[-1].done for name, tiles in panels.items()}
@@ -272,14 +275,15 @@ _LAST_HALF, _FIRST_INFINITE = -24, 16  # powers of two: the smallest half; where
 
 
 def split_bits(exponent: int) -> tuple[int, int, int]:
-    """Return how many of the 24 bits of a float below 2^exponent its high part has, its low part, and neither.
+    """Return how many of a float's 24 bits its high part has, its low part, and neither, such as (11, 12, 1).
 
-    The high part has 11 bits. The low part has 11, and its sign is worth one more. Neither reaches
-    below 2^-24. From 2^16 on the high part is infinite: no bit is left.
+    Both parts are halves. The float is at least half of 2^exponent, and below it. The high part has
+    11 bits. The low part has 11, and its sign is worth one more. Neither reaches below 2^-24. From
+    2^16 on the high part is infinite: no bit is left.
     """
     if exponent > _FIRST_INFINITE:
         return 0, 0, 24
-    room = max(0, exponent - _LAST_HALF)
+    room = max(0, exponent - _LAST_HALF)  # bits from the first one down to 2^-24
     kept = min(23, room)
     high = min(11, room)
     return high, kept - high, 24 - kept
@@ -290,7 +294,7 @@ def _write_power(exponent: int) -> str:
     return "2" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-@figure
+@on_new_page
 def bits(page: Page, exponents: Sequence[int] = (14, 0, -8, -14, -20), scale: int = 0) -> None:
     """Draw which bits of floats are in their high half, which in their low half, and which are lost.
 
@@ -305,7 +309,7 @@ def bits(page: Page, exponents: Sequence[int] = (14, 0, -8, -14, -20), scale: in
         raise LabError(f"draw.bits: give powers from -40 to 40; got {[*exponents]} and {scale}")
     powers = [exponent + scale for exponent in exponents]
     parts = [split_bits(power) for power in powers]
-    fewest = min(high + low for high, low, _ in parts)
+    fewest = min(high + low for high, low, _ in parts)  # bits that are kept
     top, pitch, left, right = 88, 30, 84, WIDTH - 84
     height = top + pitch * len(parts) + 40
     page.open(
@@ -318,6 +322,7 @@ def bits(page: Page, exponents: Sequence[int] = (14, 0, -8, -14, -20), scale: in
     )
     low_part = "low part: at most 11 bits and the sign"
     page.legend(left, 66, {"high part": style.BLUE, low_part: style.SKY, "lost": style.WARM})
+    # the powers of two at the ends of the axis, and the pixels per bit
     first, last = max(*powers, _LAST_HALF + 2), min(*powers, 0) - 24
     wide = (right - left) / (first - last)
     for row, (power, exponent, counts) in enumerate(zip(powers, exponents, parts, strict=True)):
@@ -348,7 +353,7 @@ def bits(page: Page, exponents: Sequence[int] = (14, 0, -8, -14, -20), scale: in
     )
 
 
-@figure
+@on_new_page
 def descriptor(page: Page, columns: int = 16, at: int = 1024) -> None:
     """Draw the columns that a `wgmma` reads from shared memory, and the 64 bits that say where they are.
 
@@ -369,7 +374,7 @@ def descriptor(page: Page, columns: int = 16, at: int = 1024) -> None:
         "Eight columns of 16 bytes are a block; three numbers say where the blocks are",
         "shared memory, addresses downwards   ·   a row of cells: 16 bytes, eight terms of a column",
     )
-    cell, high, blocks = 15, 12, columns // 8
+    cell, high, blocks = 15, 12, columns // 8  # pixels: width and height of a cell
     for half, color in enumerate((style.BLUE, style.ORANGE)):
         for block in range(blocks):
             x, y = 120 + half * 330, 92 + block * 124

@@ -7,14 +7,14 @@ from pathlib import Path
 from hostcuda.sanitize import Findings
 from labkit.base.errors import LabError
 from labkit.draw import style
-from labkit.draw.style import Page, figure
+from labkit.draw.style import Page, on_new_page
 
 _DOES = {"ld": "reads", "st": "writes", "atom": "updates"}
 _WIDE, _HIGH = 600, 70  # pixels of an access's box
 
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@figure
+@on_new_page
 def race(page: Page, found: Findings) -> None:
     """Draw the first race of these findings as a timeline, from top to bottom.
 

@@ -11,14 +11,14 @@ from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
 from labkit.draw import style
 from labkit.draw.measured import Measured
-from labkit.draw.style import SMALL, Page, figure, log_ticks, percent, set_ticks, wide
+from labkit.draw.style import SMALL, Page, log_ticks, on_new_page, percent, set_ticks, wide
 from labkit.spec import devices, layers
 from labkit.spec.devices import Device
 from labkit.spec.layers import Layer
 
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@figure
+@on_new_page
 def roofline(
     page: Page,
     points: pd.DataFrame | Iterable[tuple[str, float, float]],

@@ -8,7 +8,7 @@ from labkit.base.errors import LabError
 from labkit.base.numerals import ms, times
 from labkit.draw import style
 from labkit.draw.measured import Measured
-from labkit.draw.style import SMALL, Page, figure, log_ticks, set_ticks, wide, widest
+from labkit.draw.style import SMALL, Page, log_ticks, on_new_page, set_ticks, wide, widest
 
 _COLUMNS = ("op_ms", "x_reference")  # what a table needs besides those of `Measured`
 # pixels: heading and key, a bar, under the bars, between panels
@@ -18,7 +18,7 @@ _SAME = 1.02  # two times with a smaller ratio are called the same
 
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@figure
+@on_new_page
 def ladder(
     page: Page,
     table: pd.DataFrame,

@@ -7,7 +7,7 @@ import numpy as np
 from hostcuda.limits import MAX_THREADS, WARP
 from labkit.base.errors import LabError
 from labkit.draw import style
-from labkit.draw.style import SMALL, Page, count, figure, ink_on, percent, wide
+from labkit.draw.style import SMALL, Page, count, ink_on, on_new_page, percent, wide
 from labkit.spec.layers import Layer, as_layer
 
 # The rest of a preset's network: the activation; and the steps after the last convolution, each
@@ -32,7 +32,7 @@ _NETWORKS = {
 
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@figure
+@on_new_page
 def network(
     page: Page,
     preset: Sequence[Layer],
@@ -54,8 +54,8 @@ def network(
     """
     layers, name = list(preset), getattr(preset, "name", "the network")  # a list has no name
     activation, tail = _NETWORKS.get(name, ("", []))
-    # (maps, side); (name, detail, side of the window, multiply-adds)
-    stages, steps = ([(layers[0].C, layers[0].H)], [])
+    # Stages: (maps, side). The steps between them: (name, detail, side of the window, multiply-adds).
+    stages, steps = [(layers[0].C, layers[0].H)], []
     for i, layer in enumerate(layers):
         steps.append((f"conv{i + 1}", f"{layer.K}×{layer.K}{activation}", layer.K, layer.macs(1)))
         stages.append((layer.M, layer.Ho))
@@ -63,6 +63,7 @@ def network(
             window = round(layer.Ho / following.H)
             steps.append(("max-pool", f"{window}×{window}", window, 0))
             stages.append((following.C, following.H))
+    # `tail`: steps after the last convolution, each with the stage that it makes
     steps += [step[:4] for step in tail]
     stages += [step[4:] for step in tail]
     total, convolved = sum(macs for *_, macs in steps), sum(layer.macs(1) for layer in layers)
@@ -87,7 +88,7 @@ def network(
     spare, middle = page.width - 64 - sum(map(sum, sizes)), 152
     gap = min(104, spare / len(steps))
     x, page.alt = 32 + (spare - gap * len(steps)) / 2, f"{name} as a row of feature maps: "
-    # w, d: width and depth in pixels
+    # w, d: the width of a map and the depth of the stack, in pixels
     for i, ((maps, side), (w, d)) in enumerate(zip(stages, sizes, strict=True)):
         shape = f"{maps}×{side}×{side}" if side > 1 else f"{maps}"
         _draw_maps(page, x, middle, maps, side, w, d)
@@ -165,7 +166,7 @@ def _draw_shares(page: Page, y: float, what: str, parts: Mapping[str, float], am
     )
 
 
-@figure
+@on_new_page
 def images(
     page: Page,
     pictures: np.ndarray,
@@ -225,7 +226,7 @@ def images(
         page.alt += f" Read as: {', '.join(others)}; {sum(wrong)} wrong."
 
 
-@figure
+@on_new_page
 def convolution(page: Page, layer: Layer | str) -> None:
     """Draw an output of a layer: the K × K window that it reads, the mask, and what its neighbour reads as well.
 
@@ -238,9 +239,9 @@ def convolution(page: Page, layer: Layer | str) -> None:
     shared, window = C * K * (K - 1), f"{'' if C == 1 else f'{C} × '}{K}×{K}"
     outputs, inputs = M * layer.Ho * layer.Wo, C * layer.H * layer.W
     # rows, columns: the part of the image that is drawn; r, c: the window's place in it
-    rows, columns, r, c = (K + 3, K + 5, 1, 2)
-    # h: rows of the output that are drawn
-    cell, h, y = (min(22.0, 210 / rows), 4 if rows > 4 else rows, 104)
+    rows, columns, r, c = K + 3, K + 5, 1, 2
+    h = min(4, rows)  # rows of the output that are drawn
+    cell, y = min(22.0, 210 / rows), 104  # pixels: side of a cell, top of the input
     top = y + r * cell  # the windows' upper edge
     middle = top + K * cell / 2
     # the output's upper edge: its row r is at the middle of the window
@@ -310,7 +311,7 @@ def convolution(page: Page, layer: Layer | str) -> None:
     )
 
 
-@figure
+@on_new_page
 def grid(
     page: Page, layer: Layer | str, block: tuple[int, int] = (16, 16), batch: int | None = None
 ) -> None:
@@ -340,7 +341,8 @@ def grid(
         else f" = {blocks:,} blocks per image"
     )
     # pixels per thread: in the grid, in the large block
-    scale, cell = (236 / max(nx * bx, ny * by), 176 / max(bx, by))
+    scale, cell = 236 / max(nx * bx, ny * by), 176 / max(bx, by)
+    # height of the grid; left edges of grid, block and maps; their top
     high, x0, x1, x2, y = ny * by * scale, 26, 26 + max(nx * bx * scale + 78, 180), 590, 104
     height = y + max(high, by * cell + 40, 200) + 58
     page.open(
@@ -353,7 +355,7 @@ def grid(
 
     page.caption(x0, y - 14, "output map", f"{layer.Ho}×{layer.Wo}")
     draw_cover(page, x0, y, layer, bx, by, scale, 0.9)
-    # the last block of the first row that lies in the map
+    # the last block of the first row that lies in the map is the one drawn large
     px = x0 + max(0, layer.Wo // bx - 1) * bx * scale
     page.rect(px, y, bx * scale, by * scale, style.BLUE, style.PAPER, 1, zorder=3)
     if idle:

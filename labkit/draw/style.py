@@ -117,7 +117,7 @@ LabError
 """
 
 
-def figure(draw: Callable[..., None]) -> Callable[..., None]:
+def on_new_page(draw: Callable[..., None]) -> Callable[..., None]:
     """Decorate a function draw(page, …): the result makes the page, calls it, saves the page as `path` or shows it."""
 
     @functools.wraps(draw)
@@ -351,7 +351,7 @@ def save(page: Page, path: str | Path) -> None:
     """Write the page as PNG, whole or not at all; LabError if `path` is no .png or is a file of someone else."""
     if Path(path).suffix != ".png":
         raise LabError(f"cannot save a figure as {Path(path).name}: name it .png")
-    # the mark that `png` leaves
+    # A figure of the lab has the mark that `png` leaves.
     if Path(path).is_file() and b"iTXtDescription" not in Path(path).read_bytes():
         raise LabError(
             f"{path} is there, and is no figure of the lab: remove it, or choose another name"
@@ -424,13 +424,13 @@ def name_ends(
     low, *heights = page.locate(
         ax, [(1, ax.get_ylim()[0]), *((1, value) for value, _ in ends.values())]
     )[:, 1]
-    # from the top
+    # From the top down: a name that is too near to the one above moves down.
     names, places = zip(
         *sorted(zip(ends, heights, strict=True), key=lambda end: end[1]), strict=True
     )
     down = accumulate(places, lambda above, place: max(place, above + 16))
-    # Then from the bottom up: the lowest baseline (place + 4) is at most on the x axis, above the
-    # axis's numbers.
+    # Then from the bottom up: the lowest baseline (place + 4) is at most on the x axis, `low`, and
+    # a name that is too near to the one below moves up. `initial` stands for one below the axis.
     up = accumulate(
         reversed([*down]), lambda below, place: min(place, below - 16), initial=low + 12
     )

@@ -8,13 +8,13 @@ from hostcuda.limits import BANKS, MAX_THREADS, WARP
 from labkit.base.errors import LabError
 from labkit.draw import style
 from labkit.draw.start import draw_cover
-from labkit.draw.style import SMALL, Page, count, figure, percent, wide
+from labkit.draw.style import SMALL, Page, count, on_new_page, percent, wide
 from labkit.ladder.rungs.tensor_cores import WMMA_SHAPES
 from labkit.spec.layers import Layer, as_layer
 
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@figure
+@on_new_page
 def tile(page: Page, T: int = 16, K: int = 7) -> None:
     """Draw what a block with shared memory loads for T × T outputs: the tile and its halo, in passes of T × T threads.
 
@@ -32,7 +32,7 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
         )
     side = T + K - 1
     asked, loaded, cell = T * T * K * K, side * side, min(13.0, 276 / side)
-    # of the passes: row, column
+    # of the passes: row and column of the first input
     corners = [(i, j) for i in range(0, side, T) for j in range(0, side, T)]
     x0, y, tall = 26, 104, max(side * cell, 66)
     page.open(
@@ -44,6 +44,7 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
     page.rect(x0, y, T * cell, T * cell, style.BLUE)  # the halo is below it and to its right
     page.cells(x0, y, side, side, cell, edge=style.PAPER)
     for n, (i, j) in enumerate(corners):
+        # of what a pass loads, in pixels: a pass at the edge loads less
         h, w = min(T, side - i) * cell, min(T, side - j) * cell
         page.frame(x0 + j * cell, y + i * cell, w, h, style.INK, 1)
         if min(h, w) > 22 and len(corners) <= 9:  # room for the number of the pass
@@ -89,7 +90,7 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
     )
 
 
-@figure
+@on_new_page
 def tilings(page: Page, layer: Layer | str) -> None:
     """Draw an output map under tiles of several widths: tails, halos, shared memory and bank conflicts of each.
 
@@ -165,7 +166,7 @@ def count_wavefronts(width: int, distance: int) -> list[int]:
     ]
 
 
-@figure
+@on_new_page
 def gemm_tiles(page: Page, layer: Layer | str, tile: int = 16) -> None:
     """Draw the three matrices of the product cut into tiles, and which part of the tiles exists.
 
@@ -273,7 +274,7 @@ def gemm_tiles(page: Page, layer: Layer | str, tile: int = 16) -> None:
     )
 
 
-@figure
+@on_new_page
 def wmma_fill(page: Page, maps: Sequence[int]) -> None:
     """Draw how full the tiles of each WMMA shape are, and how often the inputs are read, by the number of maps.
 

@@ -9,7 +9,7 @@ from labkit.base.errors import LabError
 from labkit.base.numerals import ms
 from labkit.draw import style
 from labkit.draw.measured import require_columns
-from labkit.draw.style import SMALL, Page, count, figure, ink_on, percent, set_ticks
+from labkit.draw.style import SMALL, Page, count, ink_on, on_new_page, percent, set_ticks
 from labkit.measure.pipeline import STEPS, busy_ms, overlap, span_ms
 
 _COLORS = dict(zip(STEPS, (style.SKY, style.ORANGE, style.BLUE), strict=True))
@@ -20,7 +20,7 @@ _GAP, _THIN = 0.5, 1.5  # pixels: between two bars; the least width of one
 
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@figure
+@on_new_page
 def gantt(
     page: Page,
     timeline: pd.DataFrame | Mapping[str, pd.DataFrame],
@@ -160,7 +160,7 @@ def _draw_steps(ax, rows: pd.DataFrame, y: float, height: float, scale: float, c
     ax.broken_barh(list(zip(rows["start_ms"], lengths, strict=True)), (y, height), facecolors=color)
 
 
-@figure
+@on_new_page
 def chunk_sizes(
     page: Page,
     table: pd.DataFrame,

@@ -9,7 +9,7 @@ from labkit.base.errors import LabError
 from labkit.base.numerals import format_digits
 from labkit.draw import style
 from labkit.draw.measured import require_columns
-from labkit.draw.style import SMALL, Page, figure, log_ticks, name_ends, set_ticks, widest
+from labkit.draw.style import SMALL, Page, log_ticks, name_ends, on_new_page, set_ticks, widest
 
 _ROW, _BAR = 36, 11  # pixels: two bars with space, one bar
 
@@ -20,7 +20,7 @@ def _write_ratio(ratio: float) -> str:
 
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@figure
+@on_new_page
 def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
     """Draw the time of kernels, each beside a published one.
 
@@ -64,6 +64,7 @@ def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
                 ((row.us, style.BLUE), (row.published_us, style.PALE))
             ):
                 if not pd.isna(value):
+                    # two bars, one under the other; a single one in the middle
                     y = top + 5 + (_BAR + 2) * i + (_BAR + 2) / 2 * pd.isna(row.published_us)
                     page.rect(left, y, value * scale, _BAR, color)
                     page.small(
@@ -76,7 +77,7 @@ def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
         top += 10
 
 
-@figure
+@on_new_page
 def accuracies(page: Page, curves: Mapping[str, pd.Series]) -> None:
     """Draw the accuracy over epochs, a line per training.
 
@@ -109,7 +110,7 @@ def accuracies(page: Page, curves: Mapping[str, pd.Series]) -> None:
     name_ends(page, ax, right, ends, [next(iter(curves))])
 
 
-@figure
+@on_new_page
 def epoch_times(
     page: Page,
     lines: Mapping[str, pd.Series],
@@ -158,7 +159,7 @@ def epoch_times(
     name_ends(page, ax, right, ends, [name])
 
 
-@figure
+@on_new_page
 def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
     """Draw the time of additions to memory over the threads per address, on logarithmic scales.
 

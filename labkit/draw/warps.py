@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from hostcuda.limits import BANKS, SECTOR, WARP
 from labkit.base.errors import LabError
 from labkit.draw import style
-from labkit.draw.style import SMALL, Page, count, figure, percent, widest
+from labkit.draw.style import SMALL, Page, count, on_new_page, percent, widest
 from labkit.spec.layers import Layer, as_layer
 
 HIGH = 172  # pixels of a panel of sectors
@@ -50,7 +50,7 @@ def _write_alt(about: str, names: Iterable[str], texts: Iterable[str]) -> str:
 
 
 # makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@figure
+@on_new_page
 def sectors(page: Page, addresses: ArrayLike | Mapping[str, ArrayLike], size: int = 4) -> None:
     """Draw a warp's memory access, lane by lane, and the 32-byte sectors that it touches.
 
@@ -65,7 +65,7 @@ def sectors(page: Page, addresses: ArrayLike | Mapping[str, ArrayLike], size: in
     _draw_panels(page, addresses, size)
 
 
-@figure
+@on_new_page
 def coalescing(page: Page, layer: Layer | str, block: tuple[int, int] = (16, 16)) -> None:
     """Draw the sectors of a warp that reads the layer's input along a row, and of one that reads it down a column.
 
@@ -143,7 +143,7 @@ def draw_sectors(
     sectors = np.unique(used // SECTOR)
     distance, n = np.diff(sectors, prepend=sectors[0]), len(sectors)
     wide_gap, gap = (18, 5) if n <= 12 else (5, 3)  # pixels
-    # all those to the left of each box
+    # the sum of the gaps to the left of each box
     gaps = np.cumsum(np.select([distance > 1, distance == 1], [wide_gap, gap]))
     w = min(max_width, (right - left - gaps[-1]) / n)
     margin = (right - left - w * n - gaps[-1]) / 2 if centered else 0
@@ -297,7 +297,7 @@ def _draw_requests(
         top += request.height
 
 
-@figure
+@on_new_page
 def banks(page: Page, words: ArrayLike | Mapping[str, ArrayLike], size: int = 4) -> None:
     """Draw a warp's access to shared memory as a map of the banks: which lanes meet in one, in how many wavefronts.
 
@@ -319,7 +319,7 @@ def banks(page: Page, words: ArrayLike | Mapping[str, ArrayLike], size: int = 4)
     )
 
 
-@figure
+@on_new_page
 def constant_reads(page: Page, elements: ArrayLike | Mapping[str, ArrayLike]) -> None:
     """Draw a warp's read of constant memory, turn by turn: each turn serves the lanes that asked for one element.
 
