@@ -31,14 +31,14 @@ def find_checkout() -> Path | None:
 
 
 def write_restore_command(name: str) -> str:
-    """Return the command that restores a file or folder of the lab, such as `data` or `data/weights`."""
+    """Return the command that restores a file or folder of the lab, such as `data/weights`: with git, else with pip."""
     if root := find_checkout():
         return f'git -C "{root}" checkout -- {name}'
     return f'{_PIP_INSTALL} --force-reinstall --no-deps "{PROJECT}{_find_origin()}"'
 
 
 def write_install_command(extra: str = "notebooks") -> str:
-    """Return the command that installs an extra: by default what figures, notebooks and reports need."""
+    """Return the command that installs labkit with an extra: by default what figures, notebooks and reports need."""
     return f'{_PIP_INSTALL} "{PROJECT}[{extra}]{_find_origin()}"'
 
 

@@ -35,15 +35,12 @@ def claim_folder(folder: Path, command: str, written: Iterable[Path] = ()) -> No
     require_writable(folder)  # creates it, too
     mark = folder / MARK
     with locked(mark):
+        # neither the mark nor its lock, which has a longer name
         files = sorted(path.name for path in folder.iterdir() if MARK not in path.name)
-        # Without a mark, an empty folder is taken as the command's, and one with files is refused.
-        lines = (
-            mark.read_text(encoding="utf-8").splitlines()
-            if mark.is_file()
-            else []
-            if files
-            else [command]
-        )
+        if mark.is_file():
+            lines = mark.read_text(encoding="utf-8").splitlines()
+        else:  # an empty folder is taken as the command's, one with files is refused
+            lines = [] if files else [command]
         if lines[:1] != [command]:
             raise LabError(
                 f"{folder} has files that `{command}` did not write: {', '.join(files[:3] or lines)}. Give "

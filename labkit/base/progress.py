@@ -47,6 +47,7 @@ def show_progress(
     inside the block of another call that shows one.
     """
     in_notebook = settings.in_notebook()
+    # `_shown` is held while a line is shown
     is_hidden = (
         bool(os.environ.get("TQDM_DISABLE"))
         or not (in_notebook or sys.stderr.isatty())

@@ -49,6 +49,7 @@ def state() -> str:
     places = map(Path, filter(os.path.isdir, sys.path))
     # "numpy-2.1.0.dist-info"
     packages = sorted(info.name for place in places for info in place.glob("*-[0-9]*-info"))
+    # without the engine's name, `_ENGINE`, which a result's key has
     settings = sorted(
         (name, value)
         for name, value in os.environ.items()

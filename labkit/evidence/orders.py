@@ -42,6 +42,7 @@ def find_order(variant: Variant) -> tuple[str, ...]:
     if len(own_names) != len(NAMES) or named or len(variant.calls) > 1:
         return ()
     purpose = "trying other orders of the parameters"
+    # the child stops trying after `_MOST_S`, and is ended after twice as long
     rows = child.trace(variant, _LAYER, __name__, "", purpose, 2 * _MOST_S, _BATCH)
     return tuple(rows[0]["order"]) if rows else ()
 

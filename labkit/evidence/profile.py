@@ -53,7 +53,11 @@ class VariantProfile(hostcuda.profile.Profile):
         return counts
 
     def waste(self, label: str) -> Waste | None:
-        """Return the accesses with which a variant, given by its label, wastes most; None if they waste no quarter."""
+        """Return the largest waste of a variant, given by its label; None if it is less than a quarter.
+
+        Wasted are the sectors, wavefronts and constant requests of a line above what its bytes
+        need, as a part of all that the launches made.
+        """
         launches = []
         for row in self.table[self.table["variant"] == label].to_dict("records"):
             sites = (
@@ -123,7 +127,7 @@ def profile(
         If a variant does not compile.
     """
     # `result.table` has a row per launch, `runs` a dict per variant with the number of its
-    # launches, in the same order.
+    # launches, in the same order. Without nvcc, which would add registers and occupancy.
     chosen = as_variants(variants)
     result, runs = child.watch_variants(
         "counting", watch, chosen, layer, batch, engine=engine, timeout=timeout, nvcc=False

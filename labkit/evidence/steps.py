@@ -67,7 +67,7 @@ def follow_thread(
         "thread": _require_index("thread", thread, launches[number].block),
         "block": _require_index("block", block, launches[number].grid),
     }
-    # of `_follow_thread`
+    # the child runs this module's `_follow_thread`, whose rows these are
     return child.trace(variant, layer, __name__, "step", "following a thread", **where)
 
 

@@ -64,6 +64,7 @@ def parse_messages(output: str, lines: list[str]) -> Iterator[Message]:
     for index, text in enumerate(output_lines):
         if match := _HOST.match(text) or _NVCC.match(text):
             line, column = int(match["line"]), int(match.groupdict().get("column") or 0)
+            # nvcc shows the column by a caret in the lines that follow
             if match.re is _NVCC and 1 <= line <= len(lines):
                 column = _find_column(output_lines[index + 1 : index + 3], lines[line - 1])
             # without the option's name, " [-Wunused-variable]"

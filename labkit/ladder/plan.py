@@ -45,7 +45,7 @@ def images_per_launch(batch: int, scratch: int, free: int, limit: int | None = N
     limit = min(batch, limit or batch, MAX_GRID[2])
     if scratch:
         limit = max(1, min(limit, min(MAX_SCRATCH_BYTES, free // 4) // scratch))
-    launches = tiles(batch, limit)
+    launches = tiles(batch, limit)  # batch / limit, rounded up
     return tiles(batch, launches)
 
 
@@ -409,6 +409,8 @@ class Plan(Closing):
             k = self._require_input("k", k, self.layer.k_shape)
             hostcuda.driver.memcpy_htod(self.k, k)
             if self._constant is not None:
+                # The mask in the type of the __constant__ array. `run` copies it from `_factors`,
+                # which is `self.k` if the types are the same.
                 factors = k.astype(self.variant.mask_dtype, copy=False)
                 if self._factors is not self.k:
                     hostcuda.driver.memcpy_htod(self._factors, factors)
@@ -444,7 +446,7 @@ class Plan(Closing):
         mark : callable, optional
             Called before each launch and after the last one, for example to time them separately.
         """
-        # plans of a module share the mask's array
+        # plans of a module share the mask's __constant__ array
         with nullcontext() if self._constant is None else _constant_lock:
             if self._constant is not None and self._mask not in (None, _masks.get(self._constant)):
                 # Another plan of the module has loaded its mask there since.

@@ -103,31 +103,37 @@ def _fits(s: Scope, sizes: dict) -> bool:
 
 
 def sizes(s: Scope, parts: int) -> dict:
-    """Return a dict of the kernel's sizes for the layer in `s`; `_find_sizes` names them.
+    """Return the sizes of the kernel for the layer in `s`: {"maps": 16, "warps": 4, "fetch": 3, …}.
 
-    `parts` halves stand for a number: 1 in rung 10, 2 in rung 11. The sizes kept an H200 busiest:
-    two blocks per multiprocessor rather than two buffers for maps, those rather than one, and in
-    rung 11 all maps in one block, stored in few stages, rather than two images.
+    `_find_sizes` says what each of them is. `parts` is how many halves stand for a number: 1 in
+    rung 10, 2 in rung 11. The choices are those that kept an H200 busiest. In rung 10, two blocks
+    per multiprocessor come first, then two buffers for maps. In rung 11, all maps in one block,
+    stored in few stages, come before buffers for two images.
     """
-    # of two channels, windows of an odd height waste less
+    # rows of outputs of a window: of two channels, windows of an odd height waste less
     down = 2 if parts == 1 and s.C == 1 else 1
-    # the fewest groups whose sizes fit
+    # Blocks of different groups have different maps. The fewest groups whose sizes fit are taken.
     for groups in range(tiles(s.M, MAX_COLUMNS // (2 * down)), s.M + 1):
         one_buffer = _find_sizes(s, parts, down, groups)
         if _fits(s, one_buffer) or one_buffer["maps"] == 4 // down:  # the fewest maps of a block
             break
-        # what rung 11 stores in stages
-        for stages in range(2, 7 if parts == 2 and one_buffer["at_once"] else 2):
+        # If they do not fit, rung 11 can keep one image, and store its maps in stages.
+        most_stages = 6 if parts == 2 and one_buffer["at_once"] else 1
+        for stages in range(2, most_stages + 1):
             staged = _find_sizes(s, parts, down, groups, outs=2, images=1, stages=stages)
             if staged["maps"] % (4 * stages) == 0 and _fits(s, staged):
                 return staged
+    # only if as many blocks fit into a multiprocessor ("room") as with one buffer
     two_buffers = _find_sizes(s, parts, down, groups, outs=2)
     with_room = _fits(s, two_buffers) and two_buffers["room"] == one_buffer["room"]
     return two_buffers if parts == 1 and with_room else one_buffer
 
 
 def defines(s: Scope) -> dict:
-    """Return the compile-time parameters, name to value, for the `sizes` in `s`, without those of the layer."""
+    """Return the compile-time parameters for the `sizes` in `s`, without those of the layer: {"MAPS": 16, …}.
+
+    `s.parts` is 1 in rung 10, 2 in rung 11; their kernels have different parameters.
+    """
     common = {
         "MAPS": s.maps,
         "TALL": s.tall,
@@ -153,5 +159,5 @@ def grid(s: Scope, multiprocessors: int) -> Extent:
 
 
 def block(s: Scope) -> Extent:
-    """Return the threads of a block (x, y, z)."""
+    """Return the threads of a block (x, y, z): its warps multiply, fetch images, or store maps."""
     return 32, s.warps + s.fetch + s.store, 1

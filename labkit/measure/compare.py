@@ -71,7 +71,7 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: float) -> np.ndarray
         _TENSOR_ROUNDOFF if half_into_float else ROUNDOFF[np.dtype(rounding.accumulate).name]
     )
     growth *= 1 + ROUNDOFF[np.dtype(rounding.storage).name]
-    # of x and k, and in two parts of the product that is left out
+    # The roundings of x and k. In two parts, the product of two low parts is left out: a third one.
     if rounding.operands is not None:
         growth *= (1 + ROUNDOFF[factor_type.name] ** rounding.parts) ** (1 + rounding.parts)
     return (growth - 1) * scale + (_HALF_UNDERFLOW if is_half else 0.0)
@@ -92,7 +92,7 @@ def draw_integers(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return random x and k [float32] of nonzero integers, so small that every partial sum is exact in any order."""
     limit = largest_exact_integer(variant.rounding)
-    for largest in (8, 4, 2, 1):
+    for largest in (8, 4, 2, 1):  # -largest to largest, without 0
         x, k = (
             (rng.integers(1, largest, shape, endpoint=True) * rng.choice([-1, 1], shape)).astype(
                 np.float32
@@ -130,7 +130,7 @@ def find_largest_factors(rounding: Rounding, terms: int) -> tuple[int, int]:
     Which of the two is x and which is k does not matter. One below 2 says that there are too many
     terms.
     """
-    # each keeps a sum exact
+    # the largest product with which the sums of one format are exact
     product_limits = [_EXACT_INTEGERS[np.dtype(rounding.accumulate).name] // terms]
     product_limits.append(int(np.finfo(rounding.storage).max) // terms)  # and the output finite
     if rounding.part is not None:
@@ -140,7 +140,8 @@ def find_largest_factors(rounding: Rounding, terms: int) -> tuple[int, int]:
     largest_factor = _EXACT_INTEGERS[np.dtype(rounding.operands or rounding.storage).name]
     largest = min(math.isqrt(min(product_limits)), largest_factor)
     if largest >= 2 and rounding.parts == 2 and min(product_limits) // 4 > largest_factor:
-        # Only one factor needs both of its parts: the product of two low ones would be missing.
+        # A kernel with two parts per factor leaves the product of two low parts out. So one factor
+        # is large and needs both parts, and the other is at most 2, a high part alone.
         return min(min(product_limits) // 2, int(np.finfo(rounding.operands).max)), 2
     return largest, largest
 

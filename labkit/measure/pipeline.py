@@ -41,7 +41,7 @@ def chunk_sizes(batch: int, chunk: int | Sequence[int]) -> tuple[int, ...]:
     a size is not a positive integer, or the sizes do not add up to the batch.
     """
     sizes = list(chunk) if isinstance(chunk, Iterable) else [chunk]
-    for size in sizes or [0]:  # [0]: no sizes are refused, too
+    for size in sizes or [0]:  # [0]: an empty list is refused, too
         if not is_whole(size):
             raise LabError(
                 f"a chunk of {shorten(size)} images: its size must be an integer of at least 1"
@@ -309,7 +309,7 @@ class Pipeline(Closing):
                 self._streams[stream_index],
                 self._plans[stream_index][self.chunks[chunk]],
             )
-            # of the chunk; the plan is made for so many
+            # the images of the chunk: as many as the plan is made for
             images = slice(ends[chunk], ends[chunk + 1])
             if step_events:
                 step_events[chunk, step][0].record(stream)

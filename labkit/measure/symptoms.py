@@ -63,7 +63,7 @@ def describe_places(
 ) -> Iterator[str]:
     """Yield a sentence if wrong results lie at an end of an axis, or at the same places of each block.
 
-    The parameters are those of `locate`.
+    Such as "All wrong ones are in the last of 5 rows." The parameters are those of `locate`.
     """
     if where := locate(along, shape, names):
         yield f"All wrong ones are in {where}."
@@ -75,10 +75,11 @@ def locate(along: Sequence[set[int]], shape: Sequence[int], names: Sequence[str]
     Parameters
     ----------
     along : sequence of set of int
-        For each axis, the indices of the places.
+        For each axis, the indices of the places: [{3, 4}, {7}].
     shape : sequence of int
+        The length of each axis.
     names : sequence of str
-        The axes, "h".
+        The name of each axis: "h".
     """
     wheres = [
         where
@@ -135,6 +136,7 @@ def find_mistake(
     if all(abs(number) <= allowed for number in got):
         return "the wrong ones are 0: nothing was added there"
     for clause, mistake in _list_mistakes(products):
+        # The mistake has to give every wrong output, but for roundings in another order.
         for index, number in zip(indices, got, strict=True):
             total = _add(products, index, mistake)
             if not abs(total - number) <= allowed + _ROUNDINGS * ROUNDOFF[dtype] * abs(total):
@@ -194,7 +196,7 @@ def locate_elements(places: Sequence[int], shape: Sequence[int]) -> str:
     """Return where elements of an array of one or two axes lie, as `locate` does; `places` are those in C order."""
     if len(shape) not in _NAMES:
         return ""
-    columns = (*shape, 1)[1]
+    columns = (*shape, 1)[1]  # 1 if there is only one axis
     along = [{place // columns for place in places}, {place % columns for place in places}]
     return locate(along[: len(shape)], shape, _NAMES[len(shape)])
 
