@@ -106,10 +106,10 @@ class Scales:
     @classmethod
     def from_weights(cls, weights: dict[str, np.ndarray]) -> Scales:
         """Return the scales for these weights, by name, with which no half overflows if no pixel exceeds `LIMIT`."""
-        # a bound of the inputs of a layer, then of its outputs; the maps' scales
-        largest_value, maps = (LIMIT, [])
+        # `largest_value` bounds the inputs of a layer, then its outputs
+        largest_value, maps = LIMIT, []
         for name in ("conv1", "conv2"):
-            # an output: sum |k| largest inputs
+            # an output is at most the sum of |k| over its terms, times the largest input
             sums = np.abs(weights[name]).astype(np.float64).sum(axis=(1, 2, 3))
             largest_value *= max(float(sums.max()), _LEAST_WEIGHT)
             maps.append(_choose_power(largest_value))
@@ -144,20 +144,21 @@ def arrange_convolution(k: np.ndarray) -> np.ndarray:
     window.
 
     Rows of the matrix: row r < 8 belongs to map r / 2, and there to the output in row r % 2 and column
-    0 of the square; row r + 8 belongs to the output beside it. A lane holds rows lane / 4 and
-    lane / 4 + 8, in columns 2 (lane % 4) and 2 (lane % 4) + 1.
+    0 of the square; row r + 8 belongs to the output beside it. A lane holds row lane / 4 in registers
+    0 and 2, and row lane / 4 + 8 in registers 1 and 3. Registers 0 and 1 belong to the first of the
+    k-step's rows of the window, 2 and 3 to the second. A register has two columns, the last axis.
     """
     group, c, k_step, lane, register, column = np.indices(
         (len(k) // 4, k.shape[1], _K_STEPS, 32, 4, 2), sparse=True
     )
-    # The mask's element is the input's place in the window minus the output's in the square;
-    # outside it, a zero.
-    mask_row, mask_column = (
-        2 * k_step - lane // 4 % 2 + register // 2,
-        lane % 4 * 2 - register % 2 + column,
-    )
-    # + 1, because the padding moves every element down and right by one
-    return np.pad(k, _PADDING)[4 * group + lane // 8, c, mask_row + 1, mask_column + 1]
+    # of the input in its window, and of the output in its square
+    input_row, input_column = 2 * k_step + register // 2, lane % 4 * 2 + column
+    output_row, output_column = lane // 4 % 2, register % 2
+    # The mask's element is the input's place minus the output's; outside of the mask, a zero. + 1,
+    # because the padding moves every element down and right by one.
+    return np.pad(k, _PADDING)[
+        4 * group + lane // 8, c, input_row - output_row + 1, input_column - output_column + 1
+    ]
 
 
 def arrange_windows(k: np.ndarray) -> np.ndarray:
@@ -167,12 +168,13 @@ def arrange_windows(k: np.ndarray) -> np.ndarray:
     column of the square. Half a k-step has 8 terms: the inputs of one row of the square's window of
     8 x 8.
     """
-    c, k_step, half, output_row, m, column, term = np.indices(
+    c, k_step, half, output_row, m, output_column, input_column = np.indices(
         (k.shape[1], _K_STEPS, 2, 2, len(k), 2, 8), sparse=True
     )
+    input_row = 2 * k_step + half  # in the window
     # The mask's element is the input's place in the window minus the output's in the square; + 1:
     # of the padding.
-    return np.pad(k, _PADDING)[m, c, 2 * k_step + half - output_row + 1, term - column + 1]
+    return np.pad(k, _PADDING)[m, c, input_row - output_row + 1, input_column - output_column + 1]
 
 
 def arrange_rows(k: np.ndarray) -> np.ndarray:
@@ -180,30 +182,31 @@ def arrange_rows(k: np.ndarray) -> np.ndarray:
 
     Rows lane / 4 and lane / 4 + 8 of a warp are the two outputs beside each other in map lane / 8,
     row lane / 4 % 2 of a square of 2 x 2. A k-step has 4 columns of a row of its window: two in
-    each of the four channels, then two more.
+    each of the four channels (registers 0 and 1), then two more (registers 2 and 3).
     """
     k_step, warp, lane, register, column = np.indices(
         (4 * _K_STEPS, len(k) // 4, 32, 4, 2), sparse=True
     )
-    mask_column = k_step % 2 * 4 + register // 2 * 2 - register % 2 + column
-    return np.pad(k, _PADDING)[
-        4 * warp + lane // 8, lane % 4, k_step // 2 - lane // 4 % 2 + 1, mask_column + 1
-    ]
+    m, c = 4 * warp + lane // 8, lane % 4
+    # of the input in its window, and of the output in its square
+    input_row, input_column = k_step // 2, k_step % 2 * 4 + register // 2 * 2 + column
+    output_row, output_column = lane // 4 % 2, register % 2
+    # + 1: of the padding
+    return np.pad(k, _PADDING)[m, c, input_row - output_row + 1, input_column - output_column + 1]
 
 
 def arrange_matrix(w: np.ndarray) -> np.ndarray:
     """Return a matrix [inputs, outputs] as lanes load it: [inputs/16, outputs/16, lane, register, 2].
 
     It is, transposed, the left matrix of products of 16 x 16 by 16 x 8; PTX fixes a lane's elements
-    (mma.m16n8k16).
+    (mma.m16n8k16). The last axis is the two halves of a register.
     """
-    k_step, group, lane, register, column = np.indices(
+    k_step, group, lane, register, half = np.indices(
         (w.shape[0] // 16, w.shape[1] // 16, 32, 4, 2), sparse=True
     )
-    return w[
-        16 * k_step + register // 2 * 8 + lane % 4 * 2 + column,
-        16 * group + lane // 4 + register % 2 * 8,
-    ]
+    inputs = 16 * k_step + register // 2 * 8 + lane % 4 * 2 + half
+    outputs = 16 * group + register % 2 * 8 + lane // 4
+    return w[inputs, outputs]
 
 
 @dataclass(frozen=True)
@@ -577,14 +580,15 @@ class Batch(Closing):
         The chunks take turns on the streams. `_lanes` has, per stream, the stream and the device
         buffers of its inputs x and its outputs y.
         """
-        htod, dtoh = hostcuda.driver.memcpy_htod_async, hostcuda.driver.memcpy_dtoh_async
+        copy_to_device = hostcuda.driver.memcpy_htod_async
+        copy_to_host = hostcuda.driver.memcpy_dtoh_async
         starts = range(0, len(self.y), self.chunk)
         for start, (stream, x, y) in zip(starts, itertools.cycle(self._lanes), strict=False):
             # the last slice may end beyond the batch: NumPy shortens it
             images = slice(start, start + self.chunk)
-            htod(x, self.x[images], stream)
+            copy_to_device(x, self.x[images], stream)
             self.network.launch(x, y, len(self.y[images]), self.source, self.white, stream)
-            dtoh(self.y[images], y, stream)
+            copy_to_host(self.y[images], y, stream)
 
     def run(self) -> np.ndarray:
         """Compute the probabilities of the images in `x`, wait, and return `y`, into which the next run writes again.
@@ -651,8 +655,9 @@ def bounded(
         products per sum.
         """
         factors = w[name]
-        # Per addition, one for 16 products; with two parts one more, for the product of low parts
-        # that is left out.
+        # Of the sum |x| |w|: the roundings of n additions, of 16 products each, are independent, so
+        # their error grows with the root of n. With two parts, the product of low parts that is left
+        # out counts as one more.
         growth = (
             np.sqrt(tiles(precision.products * terms, 16) + precision.parts - 1) * _SUM_ROUNDOFF
         )
@@ -678,7 +683,7 @@ def bounded(
     deviation = np.sqrt(
         variance @ w["fc2"] ** 2 + (len(w["fc2"]) * _FLOAT_ROUNDOFF * magnitude) ** 2
     )
-    # of a score, and of exp and the quotient
+    # the error of a score; 2^-22: the roundings of exp and of the quotient
     error = DEVIATIONS * deviation.max(axis=1, keepdims=True) + 2.0**-22
     probabilities = softmax(scores)
     return probabilities, np.minimum(probabilities * np.expm1(2 * error), 1.0) + _FLOAT_ROUNDOFF

@@ -94,7 +94,7 @@ def precompile(experiments: list[str], networks: list[Sizes]) -> None:
         for sizes in networks
         for file in {find_file(name, kernel) for kernel in EXPERIMENTS[name].kernels} | {"loops"}
     }
-    with ThreadPoolExecutor(16) as pool:  # the threads only wait for compilers
+    with ThreadPoolExecutor(16) as pool:  # many, because the threads only wait for compilers
         for future in [
             pool.submit(hostcuda.compiler.compile, **_compiler_arguments(*job), arch=arch)
             for job in jobs
@@ -402,12 +402,12 @@ class Lenet28(Model):
         written.
         """
         rng = np.random.default_rng(seed)
-        batches = EXPERIMENTS[self.experiment].batches
+        takes_batches = EXPERIMENTS[self.experiment].batches
         shapes = [(self.sizes, self.batch)]
-        # With a batch over MOST_ROWS, blocks add the gradients of several images.
+        # One small batch, and one over MOST_ROWS, where blocks add the gradients of several images.
         shapes += [
-            (sizes, fewest + int(rng.integers(1, 5)) if batches else 1)
-            for sizes, fewest in zip(random_sizes(seed), (1, MOST_ROWS), strict=False)
+            (sizes, fewest + int(rng.integers(1, 5)) if takes_batches else 1)
+            for sizes, fewest in zip(random_sizes(seed), (1, MOST_ROWS), strict=True)
         ]
         precompile([self.experiment], [sizes for sizes, _ in shapes])
         for sizes, batch in shapes:
@@ -485,7 +485,7 @@ class Lenet28(Model):
         `engine` is "gpu" or "cpu", by default the one in use. Raises EngineError if the process
         failed.
         """
-        # nvcc: for registers
+        # without nvcc, which would add registers and occupancy
         result = watch(self._build_command(), engine, timeout=600, capture=True, nvcc=False)
         result.ended.require("profiling lenet28")
         return result
