@@ -220,14 +220,14 @@ class Cleaner:
         )
 
     def keep(self, ours: str) -> str:
-        """Set HTML of the report's own aside; return the word that stands for it until `clean` has run."""
+        """Set HTML of the report's own aside; return a placeholder, a word, which `clean` replaces by that HTML."""
         self._kept.append(ours)
         return f"{self._word}x{len(self._kept) - 1}x"
 
     def drop_kept(self, text: str) -> str:
-        """Return a text with a space in place of each HTML that was set aside."""
+        """Return a text with a space in place of each placeholder of `keep`."""
         return self._place.sub(" ", text)
 
     def clean(self, text: str) -> str:
-        """Return a text without active content, and with the HTML that was set aside."""
+        """Return a text without active content, and with the HTML of `keep` in place of its placeholders."""
         return self._place.sub(lambda match: self._kept[int(match[1])], self._cleaner.clean(text))

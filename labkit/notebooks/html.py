@@ -349,7 +349,7 @@ class ReportExporter(HTMLExporter):
         """Return Markdown as clean HTML, with links relative to the current page; add its headings to its contents."""
         folder = str(self.page.notebook.path.resolve().parent)
         renderer = Renderer(self, attachments=(cell or {}).get("attachments"), path=folder)
-        # the headings that the renderer adds from here on are cleaned, too
+        # the headings that the renderer adds to `contents` from here on are cleaned, too
         listed = len(self.page.contents)
         text = self.clean(MarkdownWithMath(renderer=renderer).render(source))
         # the style sheet keeps it on one line
@@ -382,14 +382,15 @@ class Renderer(IPythonRenderer):
         self.exporter = exporter
 
     def heading(self, text: str, level: int, **attrs: Any) -> str:
-        """Return the word that stands for a heading with an anchor, "the-tile-2", and add it to the page's contents."""
+        """Add a heading to the page's contents; return a placeholder (`Cleaner.keep`) for its HTML.
+
+        Its anchor is made of its words, "the-tile", or "the-tile-2" if the page has that one already.
+        """
         contents = self.exporter.page.contents  # (level, anchor, text) of each heading
-        # without tags, formulas
+        # the heading's words, without tags and formulas
         words = html.unescape(re.sub(r"<[^>]+>", " ", self.exporter.cleaner.drop_kept(text)))
-        base, taken = (
-            re.sub(r"\W+", "-", words).strip("-").lower() or "section",
-            {other for _, other, _ in contents},
-        )
+        base = re.sub(r"\W+", "-", words).strip("-").lower() or "section"
+        taken = {other for _, other, _ in contents}
         anchors = itertools.chain([base], (f"{base}-{number}" for number in itertools.count(2)))
         anchor = next(anchor for anchor in anchors if anchor not in taken)
         contents.append((level, anchor, re.sub(r"</?a\b[^>]*>", "", text)))  # without links
@@ -402,7 +403,7 @@ class Renderer(IPythonRenderer):
         return self.exporter.cleaner.keep(f'<h{level} id="{anchor}">{text}{link}</h{level}>') + "\n"
 
     def block_code(self, code: str, info: str | None = None) -> str:
-        """Return the word that stands for code in a frame that scrolls while the page's HTML is cleaned.
+        """Return a placeholder (`Cleaner.keep`) for code in a frame that scrolls.
 
         `info` is what follows the ``` in Markdown, such as "cuda".
         """
@@ -418,15 +419,15 @@ class Renderer(IPythonRenderer):
         return super()._html_embed_images(html) if "<img" in html.lower() else html
 
     def inline_math(self, body: str) -> str:
-        """Return the word that stands for `$...$` as MathML while the page's HTML is cleaned."""
+        """Return a placeholder (`Cleaner.keep`) for the formula `$...$` as MathML."""
         return self.exporter.cleaner.keep(convert_formula(body, "inline"))
 
     def block_math(self, body: str) -> str:
-        """Return the word that stands for `$$...$$`, as MathML on a line of its own, while the page is cleaned."""
+        """Return a placeholder (`Cleaner.keep`) for the formula `$$...$$`, as MathML on a line of its own."""
         return self.exporter.cleaner.keep(convert_formula(body, "block"))
 
     def latex_environment(self, name: str, body: str) -> str:
-        r"""Return the word that stands for `\begin{align}…\end{align}`, or the like, as MathML on a line of its own."""
+        r"""Return a placeholder (`Cleaner.keep`) for `\begin{align}…\end{align}` or the like, as MathML."""
         return self.exporter.cleaner.keep(
             convert_formula(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block")
         )
@@ -466,7 +467,7 @@ def convert_formula(latex: str, display: str) -> str:
                 raise ValueError("more than mathematics")
     except Exception:  # its exceptions have no common base class; some inputs raise IndexError
         return f'<code class="latex">{html.escape(latex)}</code>'
-    # a base, then its indices or limits
+    # elements whose children are a base, then its indices or limits
     tags = ("msub", "msup", "msubsup", "munder", "mover", "munderover")
     scripts = {
         operator

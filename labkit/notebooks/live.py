@@ -68,7 +68,11 @@ class LiveCell:
 def find_live_cells(
     notebook: NotebookNode, exercises: Container[str], rungs: Container[str]
 ) -> dict[int, LiveCell]:
-    """Return the cells that a page can run, by their index: with these exercises, and rungs with their options."""
+    """Return the cells that a page can run, by their index.
+
+    They are the kernel cells of these `exercises` ("04a") and `rungs` ("07 step=rows"), and cells of
+    ``%%cuda`` that belong to no exercise.
+    """
     found = {}
     for index, cell in enumerate(notebook.cells):
         match = cell.cell_type == "code" and _MAGIC.match(cell.source)
@@ -76,24 +80,25 @@ def find_live_cells(
             continue
         magic, words = match[1], match[2].split()
         variable = words[words.index("--name") + 1] if "--name" in words else words[0]
+        # `judges`: what a cell has that says whether the kernel is right
         if "--exercise" in words:
             number = words[words.index("--exercise") + 1]
             if number not in exercises:
                 continue
-            kind, name, uses = "exercise", number, rf'\blab\.grade\(\s*"{number}"'
+            kind, name, judges = "exercise", number, rf'\blab\.grade\(\s*"{number}"'
         elif magic == "kernel":
-            kind, name, uses = "rung", name_rung(words), r"\blab\.check\("
+            kind, name, judges = "rung", name_rung(words), r"\blab\.check\("
             if name not in rungs:
                 continue
         else:
-            kind, name, uses = "own", "", r"\Z."  # no cell judges it
-        below = [*_find_uses(notebook, index, variable)]
-        verdict = _find_first(below, lambda source, uses=uses: re.search(uses, source))
-        clean = _find_first(below, lambda source: "lab.sanitize(" in source)
-        if kind != "rung" or clean == verdict:
-            clean = None
-        stale = tuple(place for place, _ in below if place not in (verdict, clean))
-        found[index] = LiveCell(index, kind, name, "--part" in words, verdict, clean, stale)
+            kind, name, judges = "own", "", r"\Z."  # no cell has this: nothing follows the end
+        below = [*_find_uses(notebook, index, variable)]  # (index, source) of each cell
+        verdict = _find_first(below, lambda source, judges=judges: re.search(judges, source))
+        sanitized = _find_first(below, lambda source: "lab.sanitize(" in source)
+        if kind != "rung" or sanitized == verdict:
+            sanitized = None
+        stale = tuple(place for place, _ in below if place not in (verdict, sanitized))
+        found[index] = LiveCell(index, kind, name, "--part" in words, verdict, sanitized, stale)
     return found
 
 

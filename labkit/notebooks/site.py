@@ -53,6 +53,7 @@ class SiteExporter(html.ReportExporter):
 
     def render(self, page: html.ReportPage) -> str:
         """Return a notebook as HTML; where there is a playground, its kernels can be run in the page."""
+        # What the template is given. "desks": the numbers of the playground's exercises.
         self.common["live"] = (
             find_live_cells(page.notebook.nb, self.common["desks"], self.common["rungs"])
             if self.common.get("playground")
@@ -107,7 +108,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
         if has_playground:
             exporter.common["playground"] = "playground/index.html"
             listed = json.loads((root / PLAYGROUND / "exercises.json").read_bytes())
-            # {"04a", …}
+            # each exercise has a desk in the playground: {"04a", …}
             exporter.common["desks"] = {
                 entry["number"] for part in listed["parts"] for entry in part["exercises"]
             }
@@ -144,7 +145,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
         site_files.append(write(out / "404.html", lost))
         # lists them in a file, for `make clean`
         claim_folder(out, "labkit site", [*site_files, out / "style.css"])
-        # its link begins at the server's root
+        # The link of "404.html" begins at the server's root: it cannot be followed in files.
         linked = [path for path in site_files if path.name != "404.html"]
         if dead := find_dead_links(linked, [out / "playground" / "index.html"]):
             raise LabError(f"{len(dead)} links of the site lead nowhere: {'; '.join(dead)}")

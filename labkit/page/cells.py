@@ -134,7 +134,8 @@ class KernelCells(Magics):
         compiled = variant(which, text, **{**launch_options, **chosen_options})
         with _with_cell_lines(text, cell_text):
             defines = [*map(compiled.defines, layers)]
-            # `grade` comes next, whose child process takes what is compiled here; else `check`
+            # Compiled as it is needed next: for `grade`, whose child process runs it under these
+            # tools, or for `check`, which needs no optimization.
             tools = CHECKED if chosen.exercise and device().engine == "cpu" else ()
             compiled.precompile(*defines, quick=not tools, tools=tools)
             # Of an exercise all layers on which it is counted; else the launch on the last of
@@ -172,8 +173,9 @@ class KernelCells(Magics):
         _refuse_main(cell)
         name, options = _split_cuda_line(line)
         old = self.shell.user_ns.get(name)
+        # Until the cell has compiled, the name stands for no older module. Another variable of that
+        # name stays if the cell does not compile.
         if isinstance(old, (_NotCompiled, type(None))) or hasattr(old, "get_function"):
-            # as `_forget` does: an old module, or nothing, was there
             self.shell.user_ns[name] = _NotCompiled(name)
         text = f"// %%cuda {line}\n{cell}"
         code = code_only(text)

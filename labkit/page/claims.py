@@ -62,7 +62,7 @@ def banner(engine: str, name: str, day: datetime.date) -> HTML:
         f'<div class="lab-engine" style="{style}"><b>{kind}: {html.escape(name)}.</b> {when} {_STORED} {meaning} '
         "Recorded times name their device and date.</div>"
     )
-    # the second is the plain text, for a terminal
+    # the second argument is the plain text, for a terminal
     return HTML(page, html.unescape(re.sub("<[^>]*>", "", page)))
 
 

@@ -101,7 +101,7 @@ def complete(context: CompletionContext) -> SimpleMatcherResult:
         *CudaLexer.variable_qualifiers,
     }
     lines = context.full_text.split("\n")
-    # of the cursor; the word before it is no name of the cell
+    # the cell without the word before the cursor, which is no name of the cell
     column = len(context.text_until_cursor)
     lines[context.cursor_line] = (
         lines[context.cursor_line][: column - len(word)] + lines[context.cursor_line][column:]

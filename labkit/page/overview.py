@@ -45,7 +45,7 @@ def list_rows(results: Recorded) -> pd.DataFrame:
     # the library's label has its precision already
     is_half = rows["dtype"].eq("float16") & rows["rung"].notna()
     rows["shown"] = rows["label"] + is_half.map({True: ", FP16", False: ""})
-    # Of types the reverse order: float32 before float16.
+    # dtype in reverse order: float32 before float16
     return rows.sort_values(
         ["rung", "dtype", "order"], ascending=[True, False, True], ignore_index=True
     )
@@ -82,7 +82,7 @@ def format_layer_times(results: Recorded) -> pd.DataFrame:
 def list_notes(results: Recorded) -> list[str]:
     """Return the table's notes: what it shows, where and when it was measured, what the reference times assume."""
     batch = int(results.table["batch"].max())
-    # the kernels with which the layer was measured on streams
+    # the kernels with which layers were measured on streams, from "tuning; chunk=500 streams=2 depth"
     inside = results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()
     changed = dict.fromkeys(label.partition(",")[0] for label in list_outdated(results))
     notes = [
@@ -176,6 +176,7 @@ def network(results: Recorded, batch: int = 10_000) -> pd.DataFrame:
     """
     rows = name_networks(results.network(batch))
     places = {"device": "on the device", "host": "from the host"}
+    # "from the host, bytes 86×86"
     column = (
         rows["where"].map(places)
         + ", "
