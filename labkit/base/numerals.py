@@ -36,5 +36,5 @@ def ms(value: float) -> str:
 
 
 def times(value: float) -> str:
-    """Return a factor with three digits, at most two decimals ("15.6×", "0.61×"); below 0.1 in full: "0.0123×"."""
+    """Return a factor as text with three digits, "15.6×" or "0.0123×"; from 0.1 to 1 with two decimals, "0.61×"."""
     return f"{value:.2f}×" if 0.0995 <= value < 0.995 else f"{format_digits(value)}×"

@@ -37,8 +37,8 @@ def check(
     """Check that rungs compute the convolution, on odd shapes."""
     import pandas as pd
 
-    # `engine` was used when the option was read: `Use`.
-    # all, before the first is checked
+    # `engine` was used when the option was read: `Use`. All variants are made before the first is
+    # checked, so that a wrong number is refused at once.
     variants = [labkit.variant(number, source=source) for number in rung]
     reports = [labkit.check(variant, sanitize=sanitize, quiet=as_json) for variant in variants]
     if as_json:

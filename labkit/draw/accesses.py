@@ -62,7 +62,7 @@ def accesses(page: Page, of: Variant | int, layer: Layer | str, line: int | None
     if not site.following:
         return
     top = 90 + height
-    spaces = dict.fromkeys(access.space for access in site.following)
+    spaces = dict.fromkeys(access.space for access in site.following)  # each has a key
     page.text(12, top + 12, "What this warp does next at the line", weight="bold")
     page.small(
         page.width - 12, top + 12, "   ·   ".join(_KEYS[space] for space in spaces), ha="right"

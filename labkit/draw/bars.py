@@ -323,7 +323,7 @@ def bank_conflicts(page: Page, profile: Profile) -> None:
             "draw.bank_conflicts: no access to shared memory in this profile, which the CPU engine makes "
             f'(engine="cpu"). {profile.note}'
         )
-    # a compiler may give neither
+    # a compiler may give no file and no line
     shared = shared.astype({"line": "Int64"}).fillna({"file": "", "line": 0})
     by = [name for name in ("variant", "kernel", "file", "line", "op") if name in shared]
     lines = shared.groupby(by, sort=False, as_index=False)[["requests", "wavefronts"]].sum()
@@ -333,6 +333,7 @@ def bank_conflicts(page: Page, profile: Profile) -> None:
     verbs = lines["op"].map({"ld": "load", "st": "store", "atom": "atomic"})
     names = [
         f"{name}  {place}  {verb}"
+        # by[0]: the variant, or of a program's profile the kernel
         for name, place, verb in zip(lines[by[0]], places, verbs, strict=True)
     ]
     left, step, top = 24 + widest(names, SMALL), 24, 64

@@ -74,6 +74,7 @@ def darken(colors: np.ndarray) -> np.ndarray:
     -------
     ndarray of uint8 [n, 3]
     """
+    # each row of `lab`: lightness, green to red, blue to yellow
     lab, ground = _to_oklab(colors), _to_oklab(list(bytes.fromhex(GROUND[1:])))
     # from lightness by day to lightness by night
     light = np.interp(lab[:, 0], _BY_DAY, (*_BY_NIGHT, ground[0]))

@@ -181,7 +181,7 @@ def block_memory(page: Page, sizes: Mapping[str, int]) -> None:
         The bytes of the parts image, maps and features; `labkit.networks.fused.BLOCK_BYTES` has
         them in half. A part is as high as it is large.
     """
-    # of each part: what happens to it while its image is fetched, and while a layer is computed
+    # what happens to each part in the four steps, "" for nothing
     uses = {
         "image": ("written", "read", "", "sums"),
         "maps": ("", "written", "read", ""),
@@ -199,6 +199,7 @@ def block_memory(page: Page, sizes: Mapping[str, int]) -> None:
         ("convolve, pool", "convolution 2,", "4 × 4 maxima"),
         ("classify", "every eighth image:", "y to device memory"),
     )
+    # pixels: left and top edge of the memory, width of a step, gap between parts, height of all parts
     left, top, wide_step, gap, high = 128, 128, 148, 8, 150
     scale = high / sum(sizes[part] for part in uses)  # pixels per byte
     page.open(

@@ -508,8 +508,8 @@ def _draw_numbers(
 def locate_sums(lane: int) -> list[tuple[int, int, int]]:
     """Return the outputs whose sums a lane holds in d[0] to d[3] of a product: (map, row, column) of each.
 
-    The rows of a are those of `place_weights`; the columns of b are eight squares side by side, so
-    an output's column is 0 to 15.
+    A row of the product is an output of a square of 2 × 2, as `place_weights` orders them; its eight
+    columns are squares side by side. So an output's row is 0 or 1, its column 0 to 15.
     """
     sums = []
     for register in range(4):

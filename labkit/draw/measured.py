@@ -53,7 +53,7 @@ class Measured:
 
     def subtitle(self, *parts: object) -> str:
         """Return a figure's subtitle: the parts that are not empty, the device and the date, in one line."""
-        # the note names the device
+        # a note, such as that these are no GPU's times, names the device already
         name = "" if self.note else self.device
         return join_parts(
             *parts, f"{name}, recorded" if name and self.is_recorded else name, self.date

@@ -141,8 +141,9 @@ def compute_costs(layer: Layer, width: int) -> dict[str, float]:
     input of the image), bytes (shared memory per block), wavefronts (mean of a warp's shared load,
     with the tile's rows one after another).
     """
-    # side: of an input tile
-    across, down, side = (-(-layer.Wo // width), -(-layer.Ho // width), width + layer.K - 1)
+    across, down = -(-layer.Wo // width), -(-layer.Ho // width)
+    side = width + layer.K - 1  # of an input tile
+    # columns and rows of the image that the tiles load, those of a halo each time
     columns = sum(min(side, layer.W - width * i) for i in range(across))
     rows = sum(min(side, layer.H - width * i) for i in range(down))
     return {
@@ -288,22 +289,23 @@ def wmma_fill(page: Page, maps: Sequence[int]) -> None:
     shapes = {"×".join(map(str, shape)): shape for shape in sorted(WMMA_SHAPES)}
     if not maps or min(maps) < 1:
         raise LabError(f"draw.wmma_fill: maps = {maps}; at least one, of 1 or more")
-    # how high each shape's row of the figure is, in maps: the most tiles, with their rows of zeros
-    rows = [max(count_tiles(m, shape)[0] for m in maps) * shape[0] for shape in shapes.values()]
-    unit, left, top = min(4.0, 128 / max(rows)), 138, 100  # unit: pixels per map
+    # how high each shape's part of the figure is, in maps: the most tiles, with their rows of zeros
+    heights = [max(count_tiles(m, shape)[0] for m in maps) * shape[0] for shape in shapes.values()]
+    unit, left, top = min(4.0, 128 / max(heights)), 138, 100  # unit: pixels per map
     pitch = (style.WIDTH - left - 14) / len(maps)
-    low, m, name = min(
+    # the emptiest tile, for the title
+    share, few, name = min(
         (count_tiles(m, shape)[1], m, name) for m in maps for name, shape in shapes.items()
     )
     page.open(
-        90 + sum(rows) * unit + 54 * len(rows),
-        f"With {count(m, 'map')} a {name} tile is {percent(low)} full",
+        90 + sum(heights) * unit + 54 * len(heights),
+        f"With {count(few, 'map')} a {name} tile is {percent(share)} full",
         "blue: maps of the layer   ·   hatched: rows of zeros   ·   each further tile reads all inputs again",
     )
     page.alt = "How full the tiles of a WMMA are."
     for j, m in enumerate(maps):
         page.text(left + j * pitch, 84, f"{m} maps", weight="bold")
-    for (name, shape), lines in zip(shapes.items(), rows, strict=True):
+    for (name, shape), height in zip(shapes.items(), heights, strict=True):
         page.text(14, top + 12, name, weight="bold")
         page.small(14, top + 28, f"{shape[0]} maps\nof {shape[1]} pixels")
         across, high = min(shape[1] * unit, pitch - 16), shape[0] * unit
@@ -321,7 +323,7 @@ def wmma_fill(page: Page, maps: Sequence[int]) -> None:
             page.small(x, below, full, style.INK if share > 0.5 else style.AMBER, weight="bold")
             page.small(x, below + 15, f"inputs read {tiles} times" if tiles > 1 else "")
             page.alt += f" {m} maps in tiles of {name}: {count(tiles, 'tile')}, {full}."
-        top += lines * unit + 54
+        top += height * unit + 54
 
 
 def count_tiles(maps: int, shape: tuple[int, int, int]) -> tuple[int, float]:

@@ -48,7 +48,7 @@ def gantt(
         several[name] = rows.assign(
             start_ms=rows["start_ms"] - start, end_ms=rows["end_ms"] - start
         )
-    # no GPU's times
+    # that these are no GPU's times, if so
     note = next((rows.attrs["note"] for rows in several.values() if rows.attrs.get("note")), "")
     end = max(reference_ms or 0, *(rows["end_ms"].max() for rows in several.values())) * 1.005
     heights = [

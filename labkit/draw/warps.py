@@ -363,7 +363,7 @@ def shared_turns(lanes: Mapping[int, int], size: int = 4, load: bool = True) -> 
     """
     groups = list_wavefronts(lanes, size, load)
     total = sum(map(len, groups))
-    more = total - len(groups)
+    more = total - len(groups)  # each group needs one wavefront
     conflicts = f"{more} of them conflicts" if more else "no conflict"
     used = len({bank for fronts in groups for front in fronts for bank in front})
     words = f"{count(total, 'wavefront')}, {conflicts}, {used} of {BANKS} banks used"

@@ -88,7 +88,7 @@ def trace(
         ended = processes.run(command, environment, timeout, capture=True)
         read_runs(folder)  # called because it raises CompileError
         rows = processes.lines(folder / "rows")
-    if rows and "refused" in rows[0]:
+    if rows and "refused" in rows[0]:  # `trace_plans` has written why
         raise LabError(rows[0]["refused"])
     ended.require(purpose)
     return rows
@@ -102,11 +102,11 @@ def prepare_command(
     module: str = "labkit.evidence.child",
     **arguments: object,
 ) -> list[str]:
-    """Write the file job to `folder`; return the command, a list of words, that does the job in a child process.
+    """Write the file "job" to `folder`; return the command, a list of words, that does the job in a child process.
 
-    It runs each variant once on random images. Another `module` does something else with the plans
-    and the `arguments` that `load_plans` yields. Raises LabError if the layer is none, no
-    variant's, or the batch no positive integer.
+    By default it runs each variant once on random images. Another `module` does something else with
+    the plans and the `arguments` that `load_plans` yields. Raises LabError if a variant cannot
+    compute the layer, or the batch is no positive integer.
     """
     chosen, layer = as_variants(variants), as_layer(layer)
     for variant in chosen:
@@ -129,8 +129,8 @@ def read_runs(folder: Path) -> list[dict]:
 def load_plans(folder: Path) -> Iterator[tuple[Plan, dict]]:
     """Yield, in the child, each variant's plan with random images loaded, and the `arguments` of `prepare_command`.
 
-    Write a line per variant to the file ran in `folder`; if one does not compile, the error to
-    refused, and end.
+    Write a line per variant to the file "ran" in `folder`. If one does not compile, write the error
+    to the file "refused", and yield no more.
     """
     hostcuda.ensure_context()
     variants, layer, batch, arguments = pickle.loads((folder / "job").read_bytes())

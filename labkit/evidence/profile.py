@@ -72,7 +72,8 @@ class VariantProfile(hostcuda.profile.Profile):
     def describe_waste(self) -> str:
         """Return a line for each of the reader's own kernels that wastes much, with the code; "" if none does.
 
-        A page does not show it: its rung's own waste is what the page asks to predict and to remove.
+        The lab's own kernels are left out: what they waste is what their pages ask the reader to
+        predict and to remove.
         """
         texts = []
         for label, variant in self.own.items():

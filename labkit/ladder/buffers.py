@@ -40,7 +40,7 @@ class Buffers(Closing):
         self._buffers = {}  # id of a buffer -> the buffer
 
     def close(self) -> None:
-        """Free all; a second call does nothing."""
+        """Free all buffers that are left; a second call does nothing."""
         self.free(*list(self._buffers.values()))
 
     def new(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> DeviceBuffer:
@@ -50,7 +50,7 @@ class Buffers(Closing):
         return buffer
 
     def free(self, *buffers: DeviceBuffer) -> None:
-        """Free these buffers, which `new` or `copy_in` returned, before the end of the block."""
+        """Free these buffers, which `new` or `copy_in` returned; `close` frees the others."""
         for buffer in buffers:
             del self._buffers[id(buffer)]
             buffer.free()

@@ -118,6 +118,7 @@ class LayerKernel:
 
     def launches(self, images: int) -> tuple[Launch, ...]:
         """Return a launch per kernel for `images` images, as data; LabError if that is not a number of images."""
+        # `x_shape` raises the LabError
         s = Scope(**vars(self.scope), B=self.layer.x_shape(images)[0])
         return tuple(
             Launch(kernel, call.grid(s), call.block(s), call.shared(s))

@@ -122,9 +122,9 @@ def changed_lines(a: list[str], b: list[str]) -> int:
 
 
 def count_lines(line: str) -> int:
-    """Return as how many lines of at most `LINE` characters a line counts; an empty one is one.
+    """Return how many lines a line counts for: one per `LINE` characters that it begins; an empty one counts for one.
 
-    Its indentation does not count, and a row of blanks is one.
+    Its indentation does not count, and a row of blanks is one character.
     """
     return max(1, -(-len(_join_words(line)) // LINE))
 

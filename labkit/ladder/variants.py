@@ -123,7 +123,10 @@ class Variant:
         return join_options(self.options)
 
     def scope(self, layer: Layer | str) -> Scope:
-        """Return the layer's sizes and the options, on which the launches depend, also if a limit is exceeded."""
+        """Return the layer's sizes and the options as attributes of one object: the launches depend on them.
+
+        No limit is checked: `on` does that.
+        """
         return self.rung.scope(as_layer(layer), self.options)
 
     @property
@@ -212,7 +215,7 @@ class Variant:
         return self.on(layer).plan(batch, x, y, k, module)
 
     def defines(self, layer: Layer | str) -> dict[str, int]:
-        """Return the compile-time parameters for `layer`, also if a limit is exceeded."""
+        """Return the compile-time parameters for `layer`, {"FIXED_K": 7, …}; no limit is checked."""
         return self.rung.defines(self.scope(layer))
 
     def compile(self, defines: dict[str, int], quick: bool = False) -> Any:
@@ -354,7 +357,10 @@ class Variant:
 
 
 def describe_missing_wgmma(gpu: Device) -> str:
-    """Return the predicate of a message on a kernel that needs wgmma, products of four warps: `gpu` has none."""
+    """Return the end of the sentence that a kernel needs wgmma, products of four warps, and that `gpu` has none.
+
+    "multiplies with wgmma, which only compute capability 9.0 has; the NVIDIA A100 has 8.0"
+    """
     return (
         "multiplies with wgmma, which only compute capability {}.{} has; the {} has {}.{}".format(
             *WGMMA, gpu.name, *(gpu.compute_capability or (0, 0))

@@ -275,8 +275,9 @@ class Pipeline(Closing):
             raise LabError("this pipeline has no mask yet: pass a k to run")
         if not self._plans:
             raise LabError("this pipeline is closed: make a new one")
-        # On the default stream, so it is complete before any chunk starts. All streams read the
-        # same mask, and another plan of the same module may have overwritten it in constant memory.
+        # The first plan of the first stream loads the mask that all plans read, on the default
+        # stream, so that it is complete before any chunk starts. Each run does so: another plan of
+        # the same module may have overwritten it in constant memory.
         next(iter(self._plans[0].values())).load(k=self._k)
         self._events = None
         # else (chunk, step) -> (event before it, event after it), for `timeline`
@@ -482,6 +483,9 @@ def schedule(
 def excess_pct(
     layer: Layer, batch: int, kernel_ms: float, chunk: int | Sequence[int], streams: int, on: str
 ) -> float:
-    """Return by how many per cent a layer time is above the link's reference time; the parameters are `schedule`'s."""
+    """Return by how many per cent the layer time that `schedule` plans is above the link's reference time.
+
+    The parameters are `schedule`'s.
+    """
     planned = span_ms(schedule(layer, batch, kernel_ms, chunk, streams, on=on))
     return 100 * (float(planned / layer.link_reference_ms(batch, device=on)) - 1)

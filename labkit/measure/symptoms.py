@@ -170,10 +170,11 @@ def describe_array(
     Parameters
     ----------
     wrong : sequence of int
-        The places of the wrong elements.
+        The places of the wrong elements, counted in C order.
     got, expected, bounds : sequence of float
-        All elements, the right ones, and the largest error of each.
+        All elements of the array, what they should be, and the largest error of each.
     shape : sequence of int
+        The array's.
     """
     if where := locate_elements(wrong, shape):
         yield f"All wrong ones are in {where}."

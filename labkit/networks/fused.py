@@ -462,7 +462,11 @@ class FusedNetwork(Closing):
         chunk: int = CHUNK,
         streams: int = STREAMS,
     ) -> Batch:
-        """Return page-locked arrays and device buffers for B images, to run many times; parameters as for `Batch`."""
+        """Return page-locked arrays and device buffers for B images, to run many times.
+
+        The parameters are those of `Batch`: `source` is the height and width of images as bytes,
+        `white` the byte that stands for 1, `x` the caller's own images.
+        """
         return Batch(self, B, source, white, x, chunk, streams)
 
     def forward(self, images: np.ndarray, white: float = 255.0) -> np.ndarray:

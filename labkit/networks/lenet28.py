@@ -87,7 +87,7 @@ def precompile(experiments: list[str], networks: list[Sizes]) -> None:
     """
     capability = device().compute_capability
     arch = "sm_{}{}".format(*capability) if capability else None
-    # `Lenet28.outputs` takes its kernels from loops.cu in every experiment.
+    # "loops", because `Lenet28.outputs` takes its kernels from loops.cu in every experiment.
     jobs = {
         (file, sizes)
         for name in experiments
@@ -287,7 +287,7 @@ class Lenet28(Model):
                 self._bind_launch(find_file(self.experiment, name), name, count, self._pointers)
                 for name in self.kernels
             ]
-            if self.experiment == "constant_input":
+            if self.experiment == "constant_input":  # copies the image to constant memory first
                 self._prepared[count].insert(0, self._copy_to_constant())
         return self._prepared[count]
 
@@ -362,9 +362,10 @@ class Lenet28(Model):
         count = self.load(images, labels, order)
         size = MOST_PER_LAUNCH if self.experiment == "one_launch" else self.batch
         starts = range(0, count, size)
-        # the last may have fewer
+        # Compiled before the clock starts: all steps have as many images as the first, but perhaps
+        # the last.
         for images_per_step in {min(size, count - start) for start in (0, starts[-1])}:
-            self.launches(images_per_step)  # compiled before the clock starts
+            self.launches(images_per_step)
         hostcuda.driver.Context.synchronize()
         start_time = time.perf_counter()
         for start in starts:
@@ -384,6 +385,7 @@ class Lenet28(Model):
             buffers = {
                 "images": memory.copy_in(x),
                 "order": memory.copy_in(np.arange(N, dtype=np.int32)),
+                # any: fp_f computes from them only the loss's derivatives, which are not read
                 "labels": memory.copy_in(np.zeros(N, np.int32)),
                 "weights": self._weights.buffer,
                 "values": values.buffer,

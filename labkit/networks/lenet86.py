@@ -301,7 +301,7 @@ class Network:
         import pandas as pd
 
         labels = as_labels(labels, len(images))
-        # loads the kernels: otherwise the first launch of each would
+        # Loads the kernels, which else the first launch of each would do, while it is timed.
         self.forward(images[:1], course=True)
         rows = []
         for batch in batches:

@@ -35,7 +35,7 @@ class KernelSource:
         # comment on the file.
         _file_comment, *functions = re.split(r"\n\n(?=\S)", path.read_text(encoding="utf-8"))
         for function in functions:
-            # not in a comment
+            # what stands before the body, without comments
             if head in re.sub(r"^//[^\n]*\n", "", function, flags=re.M).partition("{")[0]:
                 return cls(label, file_name, function.rstrip("\n") + "\n")
         raise LabError(f"{path.name} has no function with {head!r} in its head")
@@ -104,7 +104,7 @@ class Arrays:
         self.buffer = memory.new((rows or 1, self.size))
 
     def at(self, name: str) -> int:
-        """Return the device address of an array in the first row."""
+        """Return the device address of an array, by its name; of several rows, that in the first."""
         return int(self.buffer) + 4 * self._starts[name]
 
     def fill(self, byte: int) -> None:
@@ -112,7 +112,7 @@ class Arrays:
         hostcuda.driver.memset_d8(self.buffer, byte, 4 * self.size * (self.rows or 1))
 
     def write(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Copy arrays, by name, to the device, as the first row."""
+        """Copy arrays, by name, to the device, one after the other; of several rows, they become the first."""
         flat = np.concatenate([np.ravel(arrays[name]) for name in self.shapes]).astype(np.float32)
         hostcuda.driver.memcpy_htod(self.buffer, flat)
 

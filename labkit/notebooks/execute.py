@@ -389,9 +389,9 @@ def _ask_engine(client: NotebookClient) -> dict[str, str]:
 def format_canonical(nb: NotebookNode) -> str:
     """Return a notebook as the repository stores it, as JSON text.
 
-    It has one kernel name, of the cells' metadata only tags and what a "Change it" predicts, and no
-    Python version, so that a diff shows only changes of the lesson. A cell with the tag
-    "hide-input" is folded in JupyterLab, too.
+    A diff then shows only changes of the lesson: the kernel's name is always the same, there is no
+    Python version, and of the cells' metadata only the tags are kept, and what a "Change it"
+    predicts. A cell with the tag "hide-input" is folded in JupyterLab, too.
     """
     nb = nbformat.from_dict(nb)
     origin = {"labkit": nb.metadata["labkit"]} if "labkit" in nb.metadata else {}

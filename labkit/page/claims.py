@@ -105,8 +105,8 @@ def predict(**expected: float | EllipsisType) -> Prediction:
     """Predict measurements as ``name=number``; ``.against()`` of the result compares them with the measured numbers.
 
     ``name=...`` is a number that the reader has not written yet. All are noted in
-    `progress.predicted`, because `labkit.grade` refuses a goal that names a prediction which is not
-    the number that the goal reaches.
+    `progress.predicted` for `labkit.grade`: a goal that names a prediction is not met while that
+    number is another one than was counted.
     """
     if not expected:
         raise LabError(

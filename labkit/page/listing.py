@@ -115,7 +115,9 @@ class Diff:
         return f"{self.labels[0]} → {self.labels[1]}: {lines}"
 
     def only(self, pattern: str) -> Diff:
-        """Return a copy with only those hunks in which `pattern` occurs in a changed line; all are folded below it.
+        """Return a copy with only those hunks in which `pattern` occurs in a changed line.
+
+        A page shows them, and below them, folded, the whole difference.
 
         Parameters
         ----------

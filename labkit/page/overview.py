@@ -68,12 +68,10 @@ def format_layer_times(results: Recorded) -> pd.DataFrame:
         streams = results.select(STREAMS, layer, batch).iloc[0]
         # the rung on the streams: "tuning; chunk=500 streams=2 depth"
         inside = streams["options"].split(";")[0]
-        before = results.value("layer_ms", inside, layer, batch)
+        before, after = results.value("layer_ms", inside, layer, batch), streams["layer_ms"]
         table[layer.name] = {
             "without streams": f"{ms(before)} · {times(before / reference)}",
-            streams[
-                "label"
-            ]: f"{ms(streams['layer_ms'])} · {times(streams['layer_ms'] / reference)}",
+            streams["label"]: f"{ms(after)} · {times(after / reference)}",
             "the link's reference time": ms(reference),
         }
     return pd.DataFrame(table)

@@ -233,7 +233,7 @@ class Recorded:
         Pairs are kernels that were timed twice in one run, `op_again_ms`, and kernels with the same
         code and options. A smaller difference between two kernels is none.
         """
-        # "": a network
+        # without rows of a whole network, whose layer is ""
         rows = store.choose(
             self.table[self.table["layer"] != ""], f"{self} has no times", batch=batch
         )
@@ -256,11 +256,12 @@ class Recorded:
         ]
 
     def course(self, rung: Kernels) -> pd.DataFrame:
-        """Return the course's table of lenet86 with a rung inside: as `Network.course_table`, a row per batch.
+        """Return the times of lenet86 with a rung's kernel for its convolutions: a row per batch.
 
-        If several rungs are given, the first column is their ``label``.
+        The columns are those of `Network.course_table`: batch, op and layer times, total time,
+        accuracy. If several rungs are given, the first column is their ``label``.
         """
-        # "": a whole network
+        # "": rows of a whole network; COURSE: the table's columns -> those of the file
         rows = self.select(rung, "", network="lenet86").sort_values("batch", kind="stable")
         course = (
             rows[list(COURSE.values())]
@@ -295,9 +296,9 @@ class Recorded:
             label ("cuDNN FP32", "cuDNN TF32", "cuDNN FP16"), network, layer, batch, dtype (that of
             x, k and y), op_ms, x_reference, device.
         """
-        # in two layouts: the faster one is taken
+        # a row per precision, layer and layout of x: below, the faster layout is taken
         table = self._read("cudnn", "device", "mode", "batch", "median_ms")
-        # sorts by precision
+        # ordered, so that the result is sorted by precision
         table["dtype"] = pd.Categorical(table["mode"].map(CUDNN), CUDNN.values(), ordered=True)
         rows = store.choose(
             table, f"{self} has no time of cuDNN", network=network, dtype=dtype, batch=batch
@@ -525,8 +526,9 @@ class Recorded:
     def versus(self, layer: Layer | str, batch: int = 10_000) -> pd.DataFrame:
         """Return the times of ours and others' kernels on a layer, measured in one interleaved run.
 
-        There is a row per contestant, the fastest first, with its faster layout: label, layout, how
-        (among what it chose), median_ms, and, where they were recorded, the quartiles q1_ms and
+        There is a row per contestant ("cuDNN TF32"), the fastest first, with its faster layout of x:
+        label, layout ("NCHW"), how (the tile or algorithm that it uses, and among how many it was
+        chosen; "" for ours), median_ms, and, where they were recorded, the quartiles q1_ms and
         q3_ms.
         """
         layer = as_layer(layer)
@@ -535,12 +537,12 @@ class Recorded:
             table,
             f"{self} has no run against others",
             network=layer.network,
-            layer=int(layer.name[-1]),
+            layer=int(layer.name[-1]),  # 1 of "lenet86 layer 1"
             batch=batch,
         )
         return (
             rows.sort_values("median_ms", kind="stable")
-            .drop_duplicates("label")
+            .drop_duplicates("label")  # its faster layout comes first
             .reset_index(drop=True)
         )
 

@@ -56,7 +56,10 @@ def name_of(rung: int | str) -> str:
 
 
 def add_rung_numbers(table: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """Return a file's table with the rungs' numbers, 7 and "07 tuning, rows=4"; LabError for a rung that is unknown."""
+    """Return a file's table with rungs by number: "tuning" becomes 7, a label "tuning, rows=4" "07 tuning, rows=4".
+
+    LabError for a rung that is unknown.
+    """
     table = table.copy()
     if "rung" in table:
         if unknown := set(table["rung"]) - NUMBERS.keys():
@@ -64,13 +67,14 @@ def add_rung_numbers(table: pd.DataFrame, path: Path) -> pd.DataFrame:
                 f"{path} names the rung {min(map(str, unknown))!r}; the ladder has {', '.join(NUMBERS)}"
             )
         table["rung"] = table["rung"].map(NUMBERS)
+    # in a label, match[2] is a rung's name, and match[1] is "" or the " + " before it
     return _replace_labels(
         table, _UNNUMBERED, lambda match: f"{match[1]}{_WORDS[match[2]]:02d} {match[2]}"
     )
 
 
 def remove_rung_numbers(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table as its file holds it: its rungs 7 and "07 tuning, rows=4" as "tuning" and "tuning, rows=4".
+    """Return a table with rungs by name, as files hold it: 7 becomes "tuning", "07 tuning, rows=4" "tuning, rows=4".
 
     The opposite of `add_rung_numbers`. LabError for a rung that is unknown.
     """
@@ -81,7 +85,7 @@ def remove_rung_numbers(table: pd.DataFrame) -> pd.DataFrame:
                 f"rung {min(unknown)} cannot be recorded: the ladder has {', '.join(map(str, _NAMES))}"
             )
         table["rung"] = table["rung"].map(_NAMES)
-    return _replace_labels(table, _NUMBERED, r"\1\2")
+    return _replace_labels(table, _NUMBERED, r"\1\2")  # drops the number between these groups
 
 
 def _replace_labels(

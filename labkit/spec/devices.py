@@ -222,7 +222,7 @@ class Device:
         Raises LabError if they were not measured on this device.
         """
         kind = "pinned" if pinned else "pageable"
-        # `_read_measured_rates` takes the unit off the file's to_device_pinned_gb_s.
+        # "to_device_pinned" -> rate; in the file, the name ends with its unit there, "_gb_s"
         measured = self.measured or {}
         there, back = (measured.get(f"{way}_device_{kind}") for way in ("to", "from"))
         if there is None or back is None:

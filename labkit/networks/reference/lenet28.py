@@ -38,22 +38,22 @@ class Sizes:
 
     @property
     def c1(self) -> int:
-        """The side of c1's maps."""
+        """The side of the maps of c1, the convolution."""
         return self.side - self.K + 1
 
     @property
     def s1(self) -> int:
-        """The side of s1's maps."""
+        """The side of the maps of s1, the filter with a stride."""
         return self.c1 // self.pool
 
     @property
     def outputs(self) -> int:
-        """The number of values in c1's output, all maps together."""
+        """The number of outputs of c1, the convolution: all maps together."""
         return self.maps * self.c1**2
 
     @property
     def features(self) -> int:
-        """The number of values in s1's output, all maps together: the inputs of f."""
+        """The number of outputs of s1, the filter: all maps together. They are the inputs of f, the last layer."""
         return self.maps * self.s1**2
 
     @property
@@ -96,7 +96,7 @@ class Sizes:
 
     @property
     def sums(self) -> pd.DataFrame:
-        """A DataFrame of the sums of a step of one image: their layer, their number, and the products per sum."""
+        """A DataFrame of the sums that a step of one image computes: of which layer, how many, and products per sum."""
         import pandas as pd  # here, because it loads slowly
 
         rows = [
@@ -126,7 +126,7 @@ def random_sizes(seed: int) -> list[Sizes]:
     rng = np.random.default_rng(seed)
     sizes = []
     for _ in range(2):
-        # s1 is the side of its maps; the second end of a range is not included
+        # drawn from ranges without their second end; s1 is the side of its maps
         pool, s1, K, maps, classes = (
             int(rng.integers(*ends)) for ends in ((1, 5), (2, 6), (1, 7), (1, 8), (2, 12))
         )
@@ -136,7 +136,7 @@ def random_sizes(seed: int) -> list[Sizes]:
 
 def initial_weights(seed: int, sizes: Sizes = Sizes()) -> dict[str, np.ndarray]:
     """Return random parameters, uniform from -0.5 to 0.5, float32; shapes as in `Sizes.weights`."""
-    # its stream never changes, so a recorded seed keeps its meaning
+    # RandomState's numbers are the same in every NumPy, so a recorded seed keeps its meaning
     random = np.random.RandomState(seed)
     return {
         name: random.uniform(-0.5, 0.5, shape).astype(np.float32)
@@ -145,17 +145,17 @@ def initial_weights(seed: int, sizes: Sizes = Sizes()) -> dict[str, np.ndarray]:
 
 
 def before_c1(images: np.ndarray, masks: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """Return the input of c1's sigmoid [B,maps,c1,c1], from images [B,side,side]."""
+    """Return the sums of c1, the convolution, before its sigmoid [B,maps,c1,c1], from images [B,side,side]."""
     return conv_float64(images[:, None], masks[:, None]) + bias[:, None, None]
 
 
 def before_s1(c1: np.ndarray, s1: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """Return the input of s1's sigmoid [B,maps,s1,s1], from c1 [B,maps,c1,c1] and the filter."""
+    """Return the sums of s1 before its sigmoid [B,maps,s1,s1], from c1 [B,maps,c1,c1] and the filter s1 [pool,pool]."""
     return np.einsum("bmhpwq,pq->bmhw", split_windows(c1, len(s1)), s1) + bias
 
 
 def before_f(s1: np.ndarray, f: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """Return the input of f's sigmoid [B,classes], from s1 [B,maps,s1,s1]."""
+    """Return the sums of f, the last layer, before its sigmoid [B,classes], from s1 [B,maps,s1,s1]."""
     return s1.reshape(len(s1), -1) @ f.T + bias
 
 
@@ -228,6 +228,7 @@ def gradients(
 ) -> dict[str, np.ndarray]:
     """Return a dict, shaped like `weights`: the derivative of `loss` by every parameter, float64, by the chain rule."""
     values = forward(weights, images)
+    # the derivative of the cross-entropy before the sigmoid: output minus target
     values["d_f"] = values["f"] - one_hot(labels, values["f"].shape[1])
     values["d_s1"] = backward_s1(weights["f"], values["d_f"], slope(values["s1"]))
     values["d_c1"] = backward_c1(weights["s1"], values["d_s1"], slope(values["c1"]))

@@ -82,7 +82,7 @@ POOLS = LENET86.pools
 
 def initial_weights(seed: int, sizes: Lenet86Sizes = LENET86) -> dict[str, np.ndarray]:
     """Return random float32 weights, normal with the variance 2 / fan-in for ReLU (He et al. 2015); biases are 0."""
-    # its stream never changes, so a recorded seed keeps its meaning
+    # RandomState's numbers are the same in every NumPy, so a recorded seed keeps its meaning
     random = np.random.RandomState(seed)
     weights = {}
     for name, shape in sizes.shapes.items():
