@@ -335,11 +335,11 @@ def compute(expression: str, names: Mapping[str, int]) -> int | None:
 
 
 def find_body(code: str, kernel: str) -> tuple[str, int]:
-    """Return the statements of a kernel and the number of their first line; ("", 0) if there is no such kernel."""
+    """Return the text of a kernel between its braces, and the line, from 1, on which that begins; else ("", 0)."""
     head = re.search(rf"\b{kernel}\s*\([^(){{}};]*\)\s*\{{", code)
     if not head:
         return "", 0
-    depth, end = 1, head.end()
+    depth, end = 1, head.end()  # braces that are open; the place of the one that closes the kernel
     for brace in re.finditer(r"[{}]", code[head.end() :]):
         depth += 1 if brace[0] == "{" else -1
         end = head.end() + brace.start()
@@ -349,7 +349,11 @@ def find_body(code: str, kernel: str) -> tuple[str, int]:
 
 
 def list_taken(code: str, kernel: str, array: str, names: Mapping[str, int]) -> list[int]:
-    """Return the elements of an array that a thread takes, in their order; [] if that is not known."""
+    """Return the indices of the elements of an array that a thread takes, in its order; [] if that is not known.
+
+    `names` has the values of the kernel's arguments and of the thread: {"n": 4096, "threadIdx.x": 5,
+    "blockIdx.x": 0}. The launch has 8 blocks of 128 threads, unless `names` say otherwise.
+    """
     body, line = find_body(code, kernel)
     follower = Follower({"blockDim.x": 128, "gridDim.x": 8, **names}, array)
     try:
@@ -360,12 +364,12 @@ def list_taken(code: str, kernel: str, array: str, names: Mapping[str, int]) -> 
 
 
 def describe_tile_rows(code: str, names: Mapping[str, int] = _TILES) -> str:
-    """Return how the banks of two rows of `tile` overlap, of which a warp reads 16 words each; or "".
+    """Return sentences on the bank conflicts of a warp that reads 16 words each of two rows of `tile`; or "".
 
-    "" if they do not, if lanes do not go along the rows, or if the length of a row is not known.
+    "" if there are none, if lanes do not go along the rows, or if the length of a row is not known.
     `names` are the constants of the launch, by default those of the layers of lenet86.
     """
-    names = {**names}
+    names = {**names}  # and the constants that the code computes from them
     for name, expression in re.findall(r"\bconst(?:expr)? int (\w+) = ([^;,]{1,80});", code):
         if (value := compute(expression, names)) is not None:
             names[name] = value
@@ -373,7 +377,7 @@ def describe_tile_rows(code: str, names: Mapping[str, int] = _TILES) -> str:
     length = compute(declared[1], names) if declared else None
     if not length or not re.search(r"\btile\[threadIdx\.y \+ p\]\[threadIdx\.x \+ q\]", code):
         return ""
-    bank = length % _BANKS
+    bank = length % _BANKS  # of the second row's first word, if that of the first row is in bank 0
     shared = abs(_HALF - bank)
     if not shared:
         return ""

@@ -71,7 +71,7 @@ def total(random: np.random.Generator, n: int, blocks: int, threads: int) -> Arr
     """Return the launch of a sum of n numbers, exact in any order; the total is zero before.
 
     The sums need up to 24 bits. The numbers are multiples of 2^-30, or of 16 where there are at most
-    two blocks: no integers of 32 bits can stand for both.
+    two blocks, so that a kernel cannot sum integers of 32 bits in their place.
     """
     unit = 16 if blocks <= 2 else 2.0**-30
     x = (draw_summands(random, n, _EXACT // n) * unit).astype(np.float32)
@@ -197,6 +197,7 @@ def softmax(random: np.random.Generator, rows: int, columns: int, highest: int) 
     may lie anywhere, so it takes all of them to find it.
     """
     x = highest - random.exponential(3, (rows, columns))
+    # which numbers are lower: all of a row, or in a fourth of the rows 90 % of them; but never one
     is_low = random.random((rows, columns)) > 0.1 * (random.random((rows, 1)) < 0.25)
     is_low[range(rows), random.integers(columns, size=rows)] = False
     x = (x - is_low * random.uniform(100, 2000, (rows, columns))).astype(np.float32)
@@ -371,10 +372,12 @@ def make_uneven_rows(with_counter: bool) -> Kernels:
         # whole lines of 128 bytes: they move no element of the others to another sector
         lengths = np.append(32 * random.integers(1, 4, taken), lengths)
         starts = np.append(0, lengths.cumsum()).astype(np.int32)
+        # for each number of a row of n, the largest with which the sum of n is exact
         limits = np.repeat(_INT_MAX // np.maximum(lengths, 1), lengths)
         x = draw_summands(random, starts[-1], limits)
         total = np.diff(np.append(0, x.cumsum())[starts])
         total[:taken] = 0
+        # at the end: from the number of all rows to two more per block
         next_row = Output(
             "next", np.array([taken + rows + blocks], np.int32), taken, allowed=blocks
         )
@@ -418,6 +421,7 @@ def products(random: np.random.Generator, count: int, K: int, rows: bool) -> Arr
     The second matrix is stored row by row if `rows`, or else column by column. The numbers of one
     matrix need all bits of a half, those of the other as many as leave the sums exact.
     """
+    # of a and of b: all bits of a half; and so many that a sum of K products is at most 2^22
     largest = random.permuted([2**11, 2**22 // (2**11 * K)])
     a, b = (
         random.integers(-most, most + 1, shape).astype(np.float16)
@@ -497,6 +501,8 @@ def has_exchanged_registers(attempt: Attempt) -> bool:
 
     A word 8 columns further has "+ 4" in its index, a row of the lower half "(g + 8)".
     """
+    # The right order of a: row g, row g + 8, then both rows 8 columns further. Of b: the word that is
+    # 8 further comes last.
     for indices in _list_fragments(attempt.source):
         further = [re.search(r"\+ *4\b", index) is not None for index in indices]
         below = [re.search(r"\+ *8 *\)", index) is not None for index in indices]
@@ -508,7 +514,10 @@ def has_exchanged_registers(attempt: Attempt) -> bool:
 
 
 def has_own_products(attempt: Attempt) -> bool:
-    """Return whether a wrong attempt begins at its block's product in all three matrices, or fails with one block."""
+    """Return whether a wrong attempt begins at its block's product in all three matrices, or fails with one block.
+
+    Then its mistake is another one. It uses `blockIdx`, or a variable with that value, three times.
+    """
     names = re.findall(r"\b(\w+) = blockIdx\.x[;,]", attempt.source)
     uses = sum(len(re.findall(rf"\b{name}\b", attempt.source)) - 1 for name in names)
     uses += attempt.source.count("blockIdx") - len(names)

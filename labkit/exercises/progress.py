@@ -64,11 +64,13 @@ def note(number: str, digest: str, met: bool, hint: bool = True, first: bool = T
         notes = all_notes.setdefault(number, {"failed": [], "hinted": [], "met": None})
         if met:
             notes["met"] = notes["met"] or datetime.date.today().isoformat()
-        # others have failed before
-        hint = hint and (first or any(failed != digest for failed in notes["failed"]))
-        for list_name in () if met else ("failed", "hinted") if hint else ("failed",):
-            if digest not in notes[list_name]:
-                notes[list_name].append(digest)
+        has_failed_before = any(failed != digest for failed in notes["failed"])
+        lists = []
+        if not met:
+            lists = ["failed", "hinted"] if hint and (first or has_failed_before) else ["failed"]
+        for name in lists:
+            if digest not in notes[name]:
+                notes[name].append(digest)
         write(path(), json.dumps(all_notes, indent=1) + "\n")
     return len(notes["hinted"])
 

@@ -134,7 +134,7 @@ class InPlaceOf:
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:
-        """The hidden shapes, then the layers that are counted."""
+        """A case per hidden shape, then one per layer on which goals are counted, with one image."""
         rung_variant = variant(self.name, **self.options)
         hidden = [
             Case(layer.name, (layer, batch))
@@ -173,6 +173,7 @@ class InPlaceOf:
     def prepare(self, source: str) -> None:
         """Compile a source for the layers of all cases, in parallel."""
         attempt = self.variant(source)
+        # layers with the exercise's options, then those with options of their own
         usual = [case.what[0] for case in self.cases if case.name not in self.also]
         attempt.precompile(*map(attempt.defines, usual))
         for name, (layer, _) in self.also.items():
@@ -190,6 +191,7 @@ class InPlaceOf:
         integers, (x, k) = (
             draw(rung_variant, *case.what, random) for draw in (draw_integers, draw_reals)
         )
+        # the masks of the maps, in random order, times powers of two from 2^lowest to 2^highest
         exponents = random.permutation(np.linspace(*self.exponents, len(k), dtype=int))
         return [integers, (x, np.ldexp(k, exponents[:, None, None, None]))]
 
@@ -465,7 +467,7 @@ class Kernels:
         }
         for kernel, arguments, grid, block, shared, first in inputs:
             if checking.TOOLS:
-                checking.begin_with(first)
+                checking.begin_with(first)  # the block that runs first
             parameters = [
                 on_device.get(id(argument), _as_scalar(argument)) for argument in arguments
             ]

@@ -62,29 +62,21 @@ class Trial:
 
     def find_problem(self) -> str:
         """Return what is wrong with the grader's answer, followed by that answer; "" if it is the expected one."""
-        graded = self.graded
-        # expected of a cheat, or of a wrong answer with a part of this message
+        graded, is_made_cheat = self.graded, bool(self.seed)
         if isinstance(graded, LabError):
-            return (
-                ""
-                if self.seed or (self.says and self.says in str(graded))
-                else f"is refused: {graded}"
-            )
-        if self.seed:  # a cheat
-            return (
-                f"meets every goal, also those that it should not:\n{graded}"
-                if graded.passed or graded.long
-                else ""
-            )
-        if self.about == SOLUTION:
-            return (
-                ""
-                if graded.passed and not graded.mistake
-                else f"does not pass, or not in silence:\n{graded}"
-            )
-        if graded.passed:
-            return f"passes:\n{graded}"
-        return "" if self.says in str(graded) else f"is not told {self.says!r}:\n{graded}"
+            is_expected = is_made_cheat or (self.says and self.says in str(graded))
+            return "" if is_expected else f"is refused: {graded}"
+        if is_made_cheat:
+            is_expected = not (graded.passed or graded.long)
+            problem = "meets every goal, also those that it should not"
+        elif self.about == SOLUTION:
+            is_expected = graded.passed and not graded.mistake
+            problem = "does not pass, or not in silence"
+        elif graded.passed:
+            is_expected, problem = False, "passes"
+        else:  # the starting code, or a wrong answer
+            is_expected, problem = self.says in str(graded), f"is not told {self.says!r}"
+        return "" if is_expected else f"{problem}:\n{graded}"
 
 
 def write_template(folder: Path) -> list[Path]:

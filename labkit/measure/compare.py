@@ -140,8 +140,8 @@ def find_largest_factors(rounding: Rounding, terms: int) -> tuple[int, int]:
     largest_factor = _EXACT_INTEGERS[np.dtype(rounding.operands or rounding.storage).name]
     largest = min(math.isqrt(min(product_limits)), largest_factor)
     if largest >= 2 and rounding.parts == 2 and min(product_limits) // 4 > largest_factor:
-        # A kernel with two parts per factor leaves the product of two low parts out. So one factor
-        # is large and needs both parts, and the other is at most 2, a high part alone.
+        # There is room for a factor that needs both of its parts. Such kernels leave the product of
+        # two low parts out, so the other factor is at most 2: its low part is 0.
         return min(min(product_limits) // 2, int(np.finfo(rounding.operands).max)), 2
     return largest, largest
 

@@ -409,9 +409,10 @@ class FusedNetwork(Closing):
 
     @staticmethod
     def source(beginning: str, step: str | None = None) -> KernelSource:
-        """Return the first function with the text `beginning` in its head, of a step's file (None: 13_network.cu).
+        """Return the first function whose head has the text `beginning`, "void network", for `labkit.show`.
 
-        `labkit.show` takes it. Raises LabError if there is none.
+        It is in the file of the `step`, or in 13_network.cu for None. Raises LabError if there is
+        none.
         """
         path = KERNELS[step].path
         return KernelSource.read(

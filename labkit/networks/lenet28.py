@@ -409,7 +409,7 @@ class Lenet28(Model):
         # One small batch, and one over MOST_ROWS, where blocks add the gradients of several images.
         shapes += [
             (sizes, fewest + int(rng.integers(1, 5)) if takes_batches else 1)
-            for sizes, fewest in zip(random_sizes(seed), (1, MOST_ROWS), strict=True)
+            for sizes, fewest in zip(random_sizes(seed), (1, MOST_ROWS), strict=False)
         ]
         precompile([self.experiment], [sizes for sizes, _ in shapes])
         for sizes, batch in shapes:

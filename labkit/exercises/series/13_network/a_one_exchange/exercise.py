@@ -19,12 +19,14 @@ def pool(random: np.random.Generator, count: int):
     are whole, so the sums are exact.
     """
     a = random.integers(-31, 32, (16, 16))
-    a[:, 15] = 31
     b = random.integers(-31, 32, (count, 2, 16, 8))
-    # this term makes all outputs of some windows negative: there ReLU decides
+    # The last term, 31 times 0 or -1000, makes all outputs of some windows negative: there ReLU
+    # decides.
+    a[:, 15] = 31
     b[:, :, 15] = np.repeat(random.choice([0, -1000], (count, 1, 4), p=[0.7, 0.3]), 2, axis=2)
     outputs = (a @ b).reshape(count, 2, 2, 4, 2, 4, 2)  # tile, row, w, map, h, window, square
     y = Output("y", outputs.max(axis=(1, 2, 4, 6), initial=0).astype(np.float32))
+    # the words of b in the order in which lanes load them, of two neighbouring terms each
     lane, register, column = np.indices((32, 2, 2), sparse=True)
     words = b[:, :, register * 8 + lane % 4 * 2 + column, lane // 4].astype(np.float16)
     weights = arrange_matrix(a.T.astype(np.float16))
