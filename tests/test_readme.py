@@ -615,6 +615,7 @@ def figures_in_words():
         for label in ("10 speed of light, warpgroups", "Triton FP16", "CUTLASS FP16")
     )
     cudnn = kernels[kernels["layout"] == "NHWC"].loc["cuDNN FP16"]
+    y = 2 * 10_000 * second.M * second.Ho * second.Wo  # bytes, in half
     yield (
         "16_as_others_write_it",
         "L1 data pipe, for {:.0f} and {:.0f} % of".format(
@@ -624,10 +625,19 @@ def figures_in_words():
             *(each["global_load_sectors"] / ours["global_load_sectors"] for each in (triton, cudnn))
         ),
         f"{cutlass['instructions'] / ours['instructions']:.0f} times as many instructions as ours",
-        f"busy for more than {cutlass['l1_busy_pct']:.0f} % of the time",
+        f"busy for more than {cutlass['l1_busy_pct']:.0f} % of its time",
         f"only {cutlass['warps_resident_pct']:.0f} % of the warps are resident, since a thread takes "
         f"{cutlass['registers']:.0f} registers. (Of ours {ours['warps_resident_pct']:.0f} % are.)",
+        "keeps this pipe busy for {:.0f} %, too. But it has {:.0f} million [wavefronts]".format(
+            ours["l1_busy_pct"], ours["l1_wavefronts"] / 1e6
+        ),
+        f"to do in place of {triton['l1_wavefronts'] / 1e6:.0f}, nearly all for shared memory",
+        f"its tensor cores are busy for {ours['tensor_busy_pct']:.0f} %",
+        "other kernel has to read y's {:.0f} MB and write {:.0f}: at the copy's rate that takes {:.3f} ms".format(
+            y / 1e6, y / 4e6, 1.25 * y / h200.ceilings["copy"] * 1e3
+        ),
     )
+    assert ours["shared_pipe_wavefronts"] > 0.95 * ours["l1_wavefronts"]
     reports = labkit.published(network="lenet86", step="baseline")["report"].nunique()
     assert reports == 2
     yield "closer_look/01_baseline", "reached in two course reports"

@@ -189,7 +189,12 @@ def test_a_cheat_says_which_number_stops_it(number):
         ("14b", (10**5000,), "the rate is a number up to 1e\\+30, such as 0.2, not this number"),
         ("14b", (0.1, 0.2), "the answer is rate; this has 2 values"),
         ("15a", (1, 10**5000), "this number is no share of the roof"),
-        ("16a", (16, 32, 10**5000), "this number is no share"),
+        ("16a", (256, 1, 2, 10**5000), "this number is no checksum"),
+        (
+            "16a",
+            (256, 1, 2),
+            "the answer is inputs, checksum_1, checksum_2, checksum_3; this has 3 values",
+        ),
     ],
 )
 def test_what_is_no_answer_is_refused_in_one_sentence(number, values, says):

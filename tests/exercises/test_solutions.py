@@ -54,9 +54,11 @@ ANSWERS = {
         ],
         [three],
     ),
-    "16a": lambda *all: (
-        [(terms, maps, all[2]) for terms in range(1, 70) for maps in range(1, 70)],
-        [all],
+    # the count, and the checksum of one shape
+    "16a": lambda inputs, *checksums: (
+        [(n, *checksums) for n in range(1, 1001)]
+        + [(inputs, n, *checksums[1:]) for n in range(10_000) if n != checksums[0]],
+        [(inputs, *checksums)],
     ),
     "18a": lambda *all: ([*itertools.product(range(1, 41), repeat=2)], [all]),
     "18b": lambda *all: ([(n,) for n in range(1, 1001)], [all]),
