@@ -82,6 +82,7 @@ def scale_work(
     `launch_works` are items of `works`, one per launch of a run with `images` images. The weights
     are left out of the bytes: a larger batch does not multiply them.
     """
+    # in constant memory they are no part of the bytes
     weights = 0 if variant.constant else math.prod(layer.k_shape) * variant.io_dtype.itemsize
     by_kernel: dict[str, list[dict]] = {}
     for work in launch_works:

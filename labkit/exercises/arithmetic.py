@@ -97,7 +97,7 @@ class Follower:
             raise NotKnown
         self._at = self._depth = 0
         while self._at < len(self._tokens) and not self._returned:
-            self._execute(True)
+            self._execute(active=True)
 
     def _peek(self, further: int = 0) -> str:
         place = self._at + further

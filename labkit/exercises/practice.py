@@ -95,6 +95,7 @@ def wrong_shares(kernel: str, array: str, threads: int, what: str) -> Mistake:
     """
 
     def describe(attempt: Attempt) -> str:
+        """Return the sentence, or "" if the attempt does not make this mistake."""
         return describe_shares(attempt.source, kernel, array, 1000, 3, threads, what)
 
     return Mistake(
@@ -514,9 +515,10 @@ def has_exchanged_registers(attempt: Attempt) -> bool:
 
 
 def has_own_products(attempt: Attempt) -> bool:
-    """Return whether a wrong attempt begins at its block's product in all three matrices, or fails with one block.
+    """Return whether a wrong attempt's mistake is not that it takes another block's product.
 
-    Then its mistake is another one. It uses `blockIdx`, or a variable with that value, three times.
+    That is so if it uses `blockIdx`, or a variable with that value, three times: in all three
+    matrices; or if it is wrong with only one block, too.
     """
     names = re.findall(r"\b(\w+) = blockIdx\.x[;,]", attempt.source)
     uses = sum(len(re.findall(rf"\b{name}\b", attempt.source)) - 1 for name in names)

@@ -431,7 +431,10 @@ class Kernels:
             self._compile(source, case)
 
     def inputs(self, case: Case) -> list[ArrayLaunch]:
-        """Return the launches of a case, with a `Before` in place of each `Output`."""
+        """Return the launches of a case, with a `Before` in place of each `Output`.
+
+        So the process in which the attempt runs has no expected values.
+        """
         # id of an Output -> its Before: launches may share one
         launches, handed_over = (self.make_launches(case), {})
 

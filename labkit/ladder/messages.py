@@ -74,7 +74,7 @@ def parse_messages(output: str, lines: list[str]) -> Iterator[Message]:
 
 def match_lines(text: str, cell: str) -> dict[int, int]:
     """Map the numbers of the lines of a text that come from a cell to their numbers in the cell, all from 1."""
-    matcher = SequenceMatcher(None, text.splitlines(), cell.splitlines(), False)
+    matcher = SequenceMatcher(None, text.splitlines(), cell.splitlines(), autojunk=False)
     return {
         text_start + i: cell_start + i
         for text_start, cell_start, count in matcher.get_matching_blocks()

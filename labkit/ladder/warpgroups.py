@@ -110,7 +110,8 @@ def sizes(s: Scope, parts: int) -> dict:
     per multiprocessor come first, then two buffers for maps. In rung 11, all maps in one block,
     stored in few stages, come before buffers for two images.
     """
-    # rows of outputs of a window: of two channels, windows of an odd height waste less
+    # Rows of outputs of a window. A k-step has two rows of inputs: of one channel, an even number of
+    # rows; two channels share the last k-step of an odd number, and waste less.
     down = 2 if parts == 1 and s.C == 1 else 1
     # Blocks of different groups have different maps. The fewest groups whose sizes fit are taken.
     for groups in range(tiles(s.M, MAX_COLUMNS // (2 * down)), s.M + 1):

@@ -280,8 +280,7 @@ class Pipeline(Closing):
         # the same module may have overwritten it in constant memory.
         next(iter(self._plans[0].values())).load(k=self._k)
         self._events = None
-        # else (chunk, step) -> (event before it, event after it), for `timeline`
-        step_events = None
+        step_events = None  # or (chunk, step) -> (event before it, event after it), for `timeline`
         if events:
             step_events = {
                 key: (hostcuda.driver.Event(), hostcuda.driver.Event()) for key in self._order

@@ -102,7 +102,7 @@ def sweep(
     missing = [point for point in dict.fromkeys(points) if point.key not in rows]
     with show_progress(len(missing), "sweeping") as progress, keep_inputs():
         for point, row in _measure_all(missing):
-            # `_measure` says so beside the columns: whether the device is out of use
+            # whether the device does not respond any more: no column of the table
             lost = row.pop("lost")
             rows[point.key] = row
             finished.append(point.key, row)

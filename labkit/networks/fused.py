@@ -666,12 +666,10 @@ def bounded(
         growth = (
             np.sqrt(tiles(precision.products * terms, 16) + precision.parts - 1) * _SUM_ROUNDOFF
         )
-        from_factors = product(x * x, rounding_variance(factors, scale)) + product(
-            variance, factors * factors
-        )
-        return product(x, factors), from_factors + (
-            growth * product(np.abs(x), np.abs(factors))
-        ) ** 2
+        of_weights = product(x * x, rounding_variance(factors, scale))
+        of_inputs = product(variance, factors * factors)
+        of_additions = (growth * product(np.abs(x), np.abs(factors))) ** 2
+        return product(x, factors), of_weights + of_inputs + of_additions
 
     x, scale = np.asarray(images, np.float64), scales.pixels
     variance = rounding_variance(x, scale)

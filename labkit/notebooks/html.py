@@ -232,6 +232,7 @@ def make_pages(notebooks: Iterable[Notebook], out: Path) -> list[ReportPage]:
     pages = [ReportPage(notebook, out / f"{notebook.name}.html") for notebook in notebooks]
     for before, after in itertools.pairwise(page for page in pages if not page.notebook.folder):
         before.next, after.previous = after, before
+    # a closer look has the file name of the page that it belongs to
     main = {page.path.name: page for page in pages if not page.notebook.closer}
     for page in pages:
         if page.notebook.closer and page.path.name in main:
@@ -352,7 +353,7 @@ class ReportExporter(HTMLExporter):
         # the headings that the renderer adds to `contents` from here on are cleaned, too
         listed = len(self.page.contents)
         text = self.clean(MarkdownWithMath(renderer=renderer).render(source))
-        # the style sheet keeps it on one line
+        # the style sheet keeps a formula and the sign behind it on one line
         text = _BEFORE_A_SIGN.sub(r'<span class="formula">\g<0></span>', text)
         self.page.contents[listed:] = [
             (level, anchor, self.cleaner.clean(heading))
@@ -481,7 +482,7 @@ def convert_formula(latex: str, display: str) -> str:
         # and no relation.
         if operator in scripts or operator.text == "|":
             operator.attrib.update(lspace="0", rspace="0")
-        # enlarged only by mathematical fonts
+        # only mathematical fonts have a larger sign: the style sheet makes the letter larger
         if display == "block" and operator.text and operator.text in "∑∏":
             operator.attrib.update({"largeop": "false", "class": "large"})
     return ElementTree.tostring(tree, encoding="unicode")

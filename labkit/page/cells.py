@@ -114,11 +114,9 @@ class KernelCells(Magics):
         if wrong := [option for option in chosen.options if "=" not in option]:
             raise UsageError(f"{wrong[0]} is not an option: write name=value, as tile=32")
         chosen_options = tables.as_options(" ".join(chosen.options))
-        cell_text = text = (
-            # so the cell's lines have the numbers that an editor shows
-            f"// %%kernel {line}\n{cell}"
-        )
-        if chosen.part:
+        # with the magic's line, so that lines have the numbers that an editor shows
+        cell_text = text = f"// %%kernel {line}\n{cell}"
+        if chosen.part:  # the other functions come from the exercise, or from the rung
             text = source.with_functions(
                 exercise(chosen.exercise).start
                 if chosen.exercise

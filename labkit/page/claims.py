@@ -47,6 +47,7 @@ def setup() -> HTML:
         ``HOSTCUDA_ENGINE`` names an engine that this machine does not have.
     """
     hostcuda.ensure_context()
+    # IPython is not imported for this: in a notebook it is there already
     if shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)():
         importlib.import_module("labkit.page.cells").load_ipython_extension(shell)
     here = device()

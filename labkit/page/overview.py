@@ -52,7 +52,7 @@ def list_rows(results: Recorded) -> pd.DataFrame:
 
 
 def format_cells(results: Recorded) -> pd.DataFrame:
-    """Return the table as text: a row per rung and library, indexed by label, a column per layer, "3.71 ms · 8.87×"."""
+    """Return the recorded ladder as text, "3.71 ms · 8.87×": a row per rung and library, a column per layer."""
     rows = list_rows(results)
     rows["cell"] = [f"{ms(row.op_ms)} · {times(row.x_reference)}" for row in rows.itertuples()]
     table = rows.pivot_table(index="shown", columns="layer", values="cell", aggfunc="first")
@@ -78,7 +78,7 @@ def format_layer_times(results: Recorded) -> pd.DataFrame:
 
 
 def list_notes(results: Recorded) -> list[str]:
-    """Return the table's notes: what it shows, where and when it was measured, what the reference times assume."""
+    """Return the notes on the recorded ladder: what it shows, when it was measured, what reference times are."""
     batch = int(results.table["batch"].max())
     # the kernels with which layers were measured on streams, from "tuning; chunk=500 streams=2 depth"
     inside = results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()
@@ -157,7 +157,7 @@ def _list_outdated_sweeps(results: Recorded) -> list[str]:
 
 
 def write_html(results: Recorded) -> str:
-    """Return the table as HTML for the report's first page, with the layer times as its last rows."""
+    """Return the recorded ladder as a table for the report's first page, in HTML; its last rows are layer times."""
     last = format_layer_times(results).rename(index=lambda label: f"layer time: {label}")
     frame = pd.concat([format_cells(results), last]).rename_axis("").reset_index()
     page = tables.table(

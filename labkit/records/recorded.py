@@ -307,11 +307,11 @@ class Recorded:
             "median_ms"
         ].min()
         layers = [layer_of(row.network, row.layer) for row in best.itertuples()]
-        # of x, k and y
+        # of x, k and y in memory
         types = ["float16" if mode == "fp16" else "float32" for mode in best["mode"]]
         reference = [
-            layer.reference_ms(batch, dtype, self.device, "TF32" if mode == "tf32" else "")
-            for layer, dtype, mode in zip(layers, types, best["mode"], strict=True)
+            layer.reference_ms(batch, stored, self.device, "TF32" if mode == "tf32" else "")
+            for layer, stored, mode in zip(layers, types, best["mode"], strict=True)
         ]
         return pd.DataFrame(
             {

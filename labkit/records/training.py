@@ -98,7 +98,7 @@ class Training:
         rows["kernels_us"] = self.kernel_us().sum(axis=1)[rows["experiment"]].array
         rows["step_us"] = rows["seconds"] / rows["images"] * 1e6
         rows["per_launch_us"] = rows["step_us"] / rows["launches"]
-        # of a step; rows of other kinds have none: floats, with NaN
+        # of a step; read as floats, because rows of other kinds have none
         rows["launches"] = rows["launches"].astype(int)
         return rows[["experiment", "launches", "kernels_us", "step_us", "per_launch_us", "seconds"]]
 
@@ -136,7 +136,7 @@ class Training:
     @property
     def contention_us(self) -> pd.DataFrame:
         """The contention kernel's time [µs]: a row per number of threads per address, a column per pattern."""
-        # its column "experiment" has the pattern
+        # "experiment" is the pattern, "share" the threads that share an address
         rows = self.rows("contention").astype({"share": int})
         return rows.pivot_table(
             index="share", columns="experiment", values="us", sort=False

@@ -160,7 +160,10 @@ def before_f(s1: np.ndarray, f: np.ndarray, bias: np.ndarray) -> np.ndarray:
 
 
 def split_windows(c1: np.ndarray, pool: int) -> np.ndarray:
-    """Return the windows of the filter: c1 [B,maps,c1,c1] -> [B,maps,s1,pool,s1,pool]."""
+    """Return the windows of c1 [B,maps,side,side] that the filter reads: a view [B,maps,s1,pool,s1,pool].
+
+    Its element [b,m,h,p,w,q] is in row p and column q of the window of output (h,w) of s1.
+    """
     B, maps, side, _ = c1.shape
     return c1.reshape(B, maps, side // pool, pool, side // pool, pool)
 
