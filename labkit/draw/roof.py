@@ -71,7 +71,9 @@ def roofline(
         bandwidths = bandwidths or {"memory reference": rates["reference_bandwidth"] / 1e9}
     # the first of each are the roof
     (peak, *others), (bandwidth, *slower) = (peaks.values(), bandwidths.values())
-    ridge, (label, x, y), (_, xs, ys) = peak / bandwidth, points[-1], zip(*points, strict=True)
+    ridge = peak / bandwidth  # the intensity at which the roof becomes level
+    label, x, y = points[-1]  # of the title
+    _, xs, ys = zip(*points, strict=True)
 
     def roof(x):
         """Return the rate [GFLOP/s] that the roof permits at an intensity x [FLOP/B]."""

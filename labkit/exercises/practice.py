@@ -448,7 +448,8 @@ def make_product_goals(on: str, loads: int, moved: int, operations: int) -> tupl
     """
     count = int(on.partition(" ")[0])
     stores = 2 * count
-    # A warp that multiplies without tensor cores needs rows and columns that other lanes have.
+    # A warp that multiplies without tensor cores needs numbers that other lanes have: by more memory
+    # instructions than these, or by exchanges.
     steps = operations // count
     most = {"busiest_warp": loads // count + 2 + 4 * steps, "lane_exchanges": 0}
     return (

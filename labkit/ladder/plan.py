@@ -141,7 +141,11 @@ class LayerKernel:
         k: DeviceBuffer | None = None,
         module: Any = None,
     ) -> Plan:
-        """Return the kernel made ready for `batch` images; the parameters are those of `Plan`."""
+        """Return the kernel made ready for `batch` images: compiled, with its buffers and launches.
+
+        x, y and k are device buffers of the caller, `module` are kernels that are compiled already:
+        see `Plan`.
+        """
         return Plan(self, batch, x, y, k, module)
 
     def _require_options(self):

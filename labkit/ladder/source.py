@@ -122,7 +122,7 @@ def changed_lines(a: list[str], b: list[str]) -> int:
 
 
 def count_lines(line: str) -> int:
-    """Return how many lines a line counts for: one per `LINE` characters that it begins; an empty one counts for one.
+    """Return how many lines a line counts for: its length over `LINE`, rounded up; an empty one counts for one.
 
     Its indentation does not count, and a row of blanks is one character.
     """

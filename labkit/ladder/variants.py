@@ -211,7 +211,11 @@ class Variant:
         k: DeviceBuffer | None = None,
         module: Any = None,
     ) -> Plan:
-        """Return the variant made ready for `batch` images of `layer`; the other parameters are those of `Plan`."""
+        """Return the variant made ready for `batch` images of `layer`: compiled, with its buffers and launches.
+
+        x, y and k are device buffers of the caller, `module` are kernels that are compiled already:
+        see `Plan`.
+        """
         return self.on(layer).plan(batch, x, y, k, module)
 
     def defines(self, layer: Layer | str) -> dict[str, int]:

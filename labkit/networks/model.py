@@ -104,7 +104,7 @@ class Arrays:
         self.buffer = memory.new((rows or 1, self.size))
 
     def at(self, name: str) -> int:
-        """Return the device address of an array, by its name; of several rows, that in the first."""
+        """Return the device address of a named array; if there are several rows of arrays, of the one in the first."""
         return int(self.buffer) + 4 * self._starts[name]
 
     def fill(self, byte: int) -> None:
@@ -112,7 +112,7 @@ class Arrays:
         hostcuda.driver.memset_d8(self.buffer, byte, 4 * self.size * (self.rows or 1))
 
     def write(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Copy arrays, by name, to the device, one after the other; of several rows, they become the first."""
+        """Copy arrays, by name, to the device, one after the other; if there are several rows, into the first."""
         flat = np.concatenate([np.ravel(arrays[name]) for name in self.shapes]).astype(np.float32)
         hostcuda.driver.memcpy_htod(self.buffer, flat)
 

@@ -131,6 +131,7 @@ class Recorded:
             return pd.concat(
                 [self.select(kernel, layer, batch, network) for kernel in which], ignore_index=True
             )
+        # the library's times are in a table of their own
         library = isinstance(which, str) and which.startswith("cuDNN")
         table = self.cudnn(batch=batch or 10_000) if library else self.table
         wanted = {"layer": layer, "batch": batch, "network": network}
@@ -564,11 +565,12 @@ class Recorded:
         ).reset_index(drop=True)
 
     def experiment(self, name: str) -> pd.DataFrame:
-        """Return what one of the experiments of `recording.experiments` measured: "waves", "latency", "clock", "order".
+        """Return what one experiment measured: a row per kernel and value of what was varied.
 
-        Or "ring", of `recording.rings`, or "pytorch" and "timers", of `recording.extension`. The
-        columns are kernel, x (what was varied), ms, rate (loads per microsecond, a clock rate in
-        MHz, or GB/s), series.
+        They are "waves", "latency", "clock" and "order" of `recording.experiments`, "ring" of
+        `recording.rings`, "pytorch" and "timers" of `recording.extension`. The columns are kernel, x
+        (what was varied), ms, rate (loads per microsecond, a clock rate in MHz, or GB/s) and series
+        (to which of several measurements the row belongs, "forward", or "").
         """
         table = self._read("experiments", "experiment", "kernel", "x", "ms")
         return store.choose(table, f"{self} has no experiment", experiment=name).reset_index(
