@@ -69,10 +69,8 @@ def bench(
     files.require_place(csv)  # raises now if the table could not be written there later
     chosen, variants = _find_layer(layer), [labkit.variant(number) for number in rung]
     for images in batch or ():  # a bad batch is refused before the checks
-        size, available = (
-            min(chosen.bytes(images, variant.io_dtype) for variant in variants),
-            device().memory_bytes,
-        )
+        size = min(chosen.bytes(images, variant.io_dtype) for variant in variants)
+        available = device().memory_bytes
         if 0 < available < size:  # 0: not known
             raise LabError(
                 f"{chosen} at B = {images} needs {size / 1e9:.2f} GB, and {device().name} has "

@@ -167,10 +167,8 @@ def time(page: Page, trace: Trace | pd.DataFrame) -> None:
     # 6.95 pixels: the width of a letter of the monospaced font in which the names are written.
     left = max(150, 34 + 6.95 * max(rows["shown"].str.len().max() for rows in groups.values()))
     columns, scale = (page.width - 158, page.width - 76, page.width - 14), page.width - 222 - left
-    page.alt, page.plain = (
-        "Bar chart, where the time goes.",
-        "Figure: where the time goes, kernels and API calls",
-    )
+    page.alt = "Bar chart, where the time goes."
+    page.plain = "Figure: where the time goes, kernels and API calls"
     for where, rows in groups.items():
         total, members = ms(rows["total_ms"].sum()), rows["members"].sum()
         few = f"{rows['vital'].sum()} of {members} take 90 % of {total}"
@@ -277,10 +275,8 @@ def traffic(page: Page, profile: Profile) -> None:
         )
         message = f"{labels[-1]} moves {change} global sectors {'than' if 'fewer' in change else 'as'} {labels[-2]}"
     page.open(76 + (46 + step * len(labels)) * len(panels), message, profile.note)
-    page.alt, page.plain = (
-        f"Bar chart, memory traffic. {profile.note}",
-        "Figure: memory traffic, a bar per variant",
-    )
+    page.alt = f"Bar chart, memory traffic. {profile.note}"
+    page.plain = "Figure: memory traffic, a bar per variant"
     left, is_last = 24 + widest(labels, SMALL), [label == labels[-1] for label in labels]
     for name, (level, unit) in panels.items():
         values = counts[name].fillna(0).tolist()
@@ -408,11 +404,9 @@ def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]]) -> None:
     # one group, no heading
     frame = pd.DataFrame(mixes.values(), pd.MultiIndex.from_product([[""], mixes]), kinds)
     totals, first = {label: sum(mix.values()) for label, mix in mixes.items()}, next(iter(mixes))
-    unit, highlight, colors = (
-        "instructions per product",
-        [*mixes][-1],
-        dict(zip(kinds, _KIND_COLORS, strict=False)),
-    )
+    unit = "instructions per product"
+    highlight = [*mixes][-1]
+    colors = dict(zip(kinds, _KIND_COLORS, strict=False))
     page.open(
         102 + 27 * len(mixes),
         f"{highlight}: {totals[highlight]:.3g} {unit}, {first} {totals[first]:.3g}",
@@ -581,11 +575,9 @@ def constant_budget(page: Page, layers: Layer | str | Sequence[Layer | str]) -> 
     page.alt = f"Bar chart, masks against the {CONSTANT_BYTES:,} bytes of constant memory."
     # mask: its bytes
     for i, (layer, formula, mask) in enumerate(zip(layers, formulas, masks, strict=True)):
-        y, fits, share = (
-            97 + 30 * i,
-            mask <= CONSTANT_BYTES,
-            f"{mask:,} bytes, {percent(mask / CONSTANT_BYTES)}",
-        )
+        y = 97 + 30 * i
+        fits = mask <= CONSTANT_BYTES
+        share = f"{mask:,} bytes, {percent(mask / CONSTANT_BYTES)}"
         page.text(names, y, layer.name, ha="right")
         page.small(names + 14, y, formula)
         page.rect(left, y - 13, max(1.5, mask * scale), 18, style.BLUE if fits else style.ORANGE)

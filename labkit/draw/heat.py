@@ -67,16 +67,12 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
         f"{unit}, {y} down, {x} across{fixed}; {first['device']}, batch {first['batch']:,}",
         sweep.attrs.get("note", "") if first["engine"] == "cpu" else "",
     )  # the note: these are not GPU times
-    page.alt, page.plain = (
-        f"Heat maps, {unit} by {y} and {x}.",
-        f"Figure: heat maps of a sweep, {y} against {x}",
-    )
+    page.alt = f"Heat maps, {unit} by {y} and {x}."
+    page.plain = f"Figure: heat maps of a sweep, {y} against {x}"
     for i, (layer, rows, best) in enumerate(panels):
-        left, wide, top = (
-            i % 2 * page.width / across,
-            page.width / across,
-            58 + sum(heights[: i // 2]),
-        )
+        left = i % 2 * page.width / across
+        wide = page.width / across
+        top = 58 + sum(heights[: i // 2])
         page.text(left + 12, top + 16, layer, weight="bold")
         words = _draw_panel(page, left, top, wide, rows, best, x, y, value)
         cells = ", ".join(
@@ -166,10 +162,8 @@ def _select_fastest(rows: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
 def _write_message(tables: list[pd.DataFrame]) -> str:
     """Return a title: the largest ratio of ``op_ms`` within a layer's table, and whether the best cells agree."""
     tables = [best["op_ms"] for best in tables if len(best)]
-    spread, places = (
-        max(times.max() / times.min() for times in tables),
-        {times.idxmin() for times in tables},
-    )
+    spread = max(times.max() / times.min() for times in tables)
+    places = {times.idxmin() for times in tables}
     agree = (
         "the same choice is best on every layer"
         if len(places) == 1

@@ -209,13 +209,9 @@ def rounding(page: Page, table: pd.DataFrame) -> None:
     growth = {
         label: rows["largest"].iloc[-1] / rows["largest"].iloc[0] for label, rows in lines.items()
     }
-    # `ends`: label -> (last error, colour), for the names on the right of the axes, whose edge is
-    # `right`.
-    worst, ends, right = (
-        max(growth, key=growth.get),
-        {},
-        style.WIDTH - 22 - widest(lines, SMALL, "bold"),
-    )
+    worst = max(growth, key=growth.get)
+    ends = {}  # label -> (last error, colour), for the names on the right of the axes
+    right = style.WIDTH - 22 - widest(lines, SMALL, "bold")  # edge of the axes
     page.open(
         400,
         f"From {lengths[0]:,} to {lengths[-1]:,} products: {worst} is off by {growth[worst]:.2g} times more",

@@ -56,10 +56,8 @@ def steps(
         y = _TOP + i * (_HIGH + _GAP)
         page.small(12, y + 17, name, style.INK)
         for column, text in enumerate(cells):
-            x, face = (
-                begins[i] + column * pitch,
-                style.ORANGE if arrivals[i][column] > 1 else style.TINT,
-            )
+            x = begins[i] + column * pitch
+            face = style.ORANGE if arrivals[i][column] > 1 else style.TINT
             if text is None:
                 page.rect(x + 1, y, pitch - 2, _HIGH, style.PAPER, style.HAIR, 1)
                 continue
@@ -117,11 +115,9 @@ def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2) ->
         page.small(12, y + 19, name, style.INK, weight="bold")
         page.line([left, left + passed[2] * scale], [y + high / 2] * 2, style.HAIR)
     for team, image, start, end in bars:
-        x, y, face = (
-            left + start * scale,
-            76 + team * lane,
-            (style.SKY, style.BLUE, style.ORANGE)[team],
-        )
+        x = left + start * scale
+        y = 76 + team * lane
+        face = (style.SKY, style.BLUE, style.ORANGE)[team]
         page.rect(x + 1, y, (end - start) * scale - 2, high, face, zorder=2)
         page.text(
             x + (end - start) * scale / 2,

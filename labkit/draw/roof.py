@@ -198,10 +198,8 @@ def _name_roof(
             (x0, y0), (x1, y1) = ax.transData.transform(
                 [(low, low * value), (ridge, ridge * value)]
             )
-            place, offset = (
-                (math.sqrt(low * ridge), math.sqrt(low * ridge) * value),
-                (-4, 7 if first else -14),
-            )
+            place = (math.sqrt(low * ridge), math.sqrt(low * ridge) * value)
+            offset = (-4, 7 if first else -14)
             # degrees on the page
             slope, side = (math.degrees(math.atan2(y1 - y0, x1 - x0)), "center")
         ax.annotate(

@@ -121,10 +121,8 @@ def _draw_key(page: Page, compared: bool) -> None:
     """Draw the chart's key: the green line of a reference time and, if rungs are compared, time saved and time lost."""
     page.line([22, 22], [58, 72], style.GREEN, 2.2)
     page.small(30, 69, "reference time in the kernel's precision")
-    saved, lost = (
-        (270, style.BLUE, "time saved (ring: row above, same precision)"),
-        (620, style.ORANGE, "time lost"),
-    )
+    saved = (270, style.BLUE, "time saved (ring: row above, same precision)")
+    lost = (620, style.ORANGE, "time lost")
     for x, color, words in (saved, lost) if compared else ():
         page.line([x, x + 26], [65, 65], color, 2.4)
         page.line([x + 26], [65], color, 1.4, marker="o", ms=6, mfc=style.PAPER, mec=color)

@@ -212,11 +212,8 @@ def images(
         x, y, edge = 12 + i % columns * pitch, 66 + i // columns * (side + 26), (style.HAIR, 1)
         look = {"color": style.INK, "weight": "normal"}
         if wrong[i]:
-            text, look, edge = (
-                f"{text} → {others[i]}",
-                {"color": style.AMBER, "weight": "bold"},
-                (style.ORANGE, 2.5),
-            )
+            text = f"{text} → {others[i]}"
+            look, edge = {"color": style.AMBER, "weight": "bold"}, (style.ORANGE, 2.5)
         page.picture(x, y, side, side, picture)
         page.frame(x, y, side, side, *edge)
         size = SMALL * min(1, (pitch - 2) / wide(text, SMALL, look["weight"]))

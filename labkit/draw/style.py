@@ -43,14 +43,8 @@ DENSITY = 2  # device pixels per CSS pixel
 # the greys. Colour never carries a message alone: each figure also says it in words, by position or
 # by a mark.
 BLUE, ORANGE, GREEN, RUST, SKY = "#1f64ad", "#e8961e", "#0b7d61", "#8c2d19", "#6fc3ef"
-INK, MUTED, FAINT, HAIR, EMPTY, PAPER = (
-    "#1d2733",
-    "#5b6775",
-    "#c3cbd4",
-    "#e6eaee",
-    "#eef1f4",
-    "#ffffff",
-)
+INK, MUTED, FAINT = "#1d2733", "#5b6775", "#c3cbd4"
+HAIR, EMPTY, PAPER = "#e6eaee", "#eef1f4", "#ffffff"
 # blue that is context; blue and orange as a ground
 PALE, TINT, WARM = ("#9db9d9", "#dce8f5", "#fbe3c0")
 # more kinds of a thing

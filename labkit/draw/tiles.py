@@ -186,14 +186,11 @@ def gemm_tiles(page: Page, layer: Layer | str, tile: int = 16) -> None:
     down, steps, across = (-(-size // tile) for size in (M, depth, pixels))  # in tiles
     useful = M * depth * pixels / (down * steps * across * tile**3)
     visible = min(across, 4)  # tiles side by side, the rest as dots
-    # Pixels: the height of a tile of y, of a tile of u, the width of a tile of k, of a tile of y.
-    tall, deep, slim, broad = (
-        76 if down == 1 else 46,
-        min(46.0, 170 / steps),
-        min(60.0, 240 / steps),
-        66.0,
-    )
-    x0, y0 = 40, 98
+    # pixels
+    tall, broad = 76 if down == 1 else 46, 66.0  # height and width of a tile of y
+    deep = min(46.0, 170 / steps)  # height of a tile of u, as wide as one of y
+    slim = min(60.0, 240 / steps)  # width of a tile of k, as high as one of y
+    x0, y0 = 40, 98  # left edge of k, top of u; then left edge of u and y, top of k and y
     x1, y1 = x0 + steps * slim + 60, y0 + steps * deep + 46
     below, end = y1 + down * tall + 24, x1 + visible * broad
     page.open(

@@ -139,10 +139,8 @@ def epoch_times(
     )
     right = page.width - 18 - widest([*lines, *levels], SMALL, "bold")
     ax = page.axes(62, 66, right - 8, 312, log="xy", xlabel="images per step")
-    page.alt, page.plain = (
-        "Line chart, seconds per epoch.",
-        "Figure: the time of an epoch over the images per step",
-    )
+    page.alt = "Line chart, seconds per epoch."
+    page.plain = "Figure: the time of an epoch over the images per step"
     ends = {}  # a line's name -> its last value and its colour, for `name_ends`
     for (label, seconds), color in zip(lines.items(), style.CYCLE, strict=False):
         ax.plot(seconds.index, seconds, color=color, marker="o", ms=5)

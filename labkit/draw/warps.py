@@ -283,10 +283,8 @@ def _draw_requests(
 
     `kind` is "access" or "read", for the title; `about` begins the alternative text.
     """
-    counts, line = (
-        [request.number for request in requests.values()],
-        next(iter(requests.values())).line,
-    )
+    counts = [request.number for request in requests.values()]
+    line = next(iter(requests.values())).line
     page.open(
         top + below + sum(request.height for request in requests.values()),
         f"One {kind} of a warp takes {_write_counts(counts, line)}",

@@ -67,10 +67,8 @@ def accesses(of: Variant | int, layer: Layer | str, line: int | None = None) -> 
         variant, layer, __name__, "profile", "drawing the accesses", line=line
     )
     if not records:
-        lines_text, which = (
-            ", ".join(map(str, where["lines"])) or "none",
-            f"line {line} of " if line else "",
-        )
+        lines_text = ", ".join(map(str, where["lines"])) or "none"
+        which = f"line {line} of " if line else ""
         raise LabError(
             f"{which}{variant.file_name} accesses no global, shared or constant memory; lines that do: "
             f"{lines_text}"

@@ -223,11 +223,9 @@ def _measure_op(
             warm_up_ms.append(_warm_up(plan))
         runs = [repeat or int(np.clip(SECONDS / (ms / 1e3), *RUNS)) for ms in warm_up_ms]
 
-        op_ms, kernel_runs, rng = (
-            [[] for _ in plans],
-            [[] for _ in plans],
-            np.random.default_rng(0),
-        )
+        op_ms = [[] for _ in plans]
+        kernel_runs = [[] for _ in plans]
+        rng = np.random.default_rng(0)
         for run in range(max(runs)):
             # see `bench`: a changing clock affects all variants alike
             for i in rng.permutation(len(plans)):

@@ -298,17 +298,13 @@ class Pipeline(Closing):
         `step_events` maps (chunk, step) to two events to record: one for reaching the step, one for
         its end.
         """
-        copy_to_device, copy_to_host = (
-            hostcuda.driver.memcpy_htod_async,
-            hostcuda.driver.memcpy_dtoh_async,
-        )
+        copy_to_device = hostcuda.driver.memcpy_htod_async
+        copy_to_host = hostcuda.driver.memcpy_dtoh_async
         ends = [0, *itertools.accumulate(self.chunks)]
         for chunk, step in self._order:
             stream_index = chunk % self.streams
-            stream, plan = (
-                self._streams[stream_index],
-                self._plans[stream_index][self.chunks[chunk]],
-            )
+            stream = self._streams[stream_index]
+            plan = self._plans[stream_index][self.chunks[chunk]]
             # the images of the chunk: as many as the plan is made for
             images = slice(ends[chunk], ends[chunk + 1])
             if step_events:

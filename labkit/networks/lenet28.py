@@ -312,18 +312,14 @@ class Lenet28(Model):
         arguments = [
             numbers[name] if name in numbers else int(buffers[name]) for name in argument_names
         ]
-        launch_kernel, threads = (
-            self._prepare_function(file, kernel).prepared_async_call,
-            (block, 1, 1),
-        )
+        launch_kernel = self._prepare_function(file, kernel).prepared_async_call
+        threads = (block, 1, 1)
         if "order" not in argument_names:
             return lambda place: launch_kernel(grid, threads, self.stream, *arguments)
         order_place = argument_names.index("order")
-        before, order, after = (
-            arguments[:order_place],
-            arguments[order_place],
-            arguments[order_place + 1 :],
-        )
+        before = arguments[:order_place]
+        order = arguments[order_place]
+        after = arguments[order_place + 1 :]
         # `order` is the address of an int32 array: 4 bytes per place.
         return lambda place: launch_kernel(
             grid, threads, self.stream, *before, order + 4 * place, *after

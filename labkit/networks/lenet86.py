@@ -388,10 +388,8 @@ class Network:
         """Run the fully connected layers and softmax on device buffer x [B, 1296]; return an array [B, 10]."""
         for layer, with_relu in (("fc1", 1), ("fc2", 0)):
             inputs, outputs = WEIGHT_SHAPES[layer]
-            w, bias = (
-                memory.copy_in(self.weights[layer]),
-                memory.copy_in(self.weights[f"{layer}_bias"]),
-            )
+            w = memory.copy_in(self.weights[layer])
+            bias = memory.copy_in(self.weights[f"{layer}_bias"])
             y = memory.new((B, outputs))
             kernels.fully_connected(B * outputs, x, w, bias, y, B, inputs, outputs, with_relu)
             x = y
@@ -482,11 +480,9 @@ class NetworkBatch(Closing):
         kernels, copy_in = _kernels(), self._memory.copy_in
         for layer, with_relu in (("fc1", 1), ("fc2", 0)):
             inputs, outputs = WEIGHT_SHAPES[layer]
-            w, bias, y = (
-                copy_in(weights[layer]),
-                copy_in(weights[f"{layer}_bias"]),
-                self._memory.new((B, outputs)),
-            )
+            w = copy_in(weights[layer])
+            bias = copy_in(weights[f"{layer}_bias"])
+            y = self._memory.new((B, outputs))
             self.steps[layer] = functools.partial(
                 kernels.fully_connected,
                 *(B * outputs, x, w, bias, y, B, inputs, outputs, with_relu),

@@ -69,10 +69,8 @@ def times(
     if here.engine == "gpu":
         measured = bench(chosen, layers, IMAGES, layer_time=False)
         rows = rows.merge(measured[["layer", "label", "op_ms"]])
-        columns, caption = (
-            {"op_ms": "op time here (ms)"},
-            f"Measured here on {here.name}, {IMAGES:,} images",
-        )
+        columns = {"op_ms": "op time here (ms)"}
+        caption = f"Measured here on {here.name}, {IMAGES:,} images"
     else:
         # Of each layer the counts: a row per variant, by its label, and a column per counter.
         tables = [profile(chosen, layer).counts.set_index("variant") for layer in layers]
@@ -81,10 +79,8 @@ def times(
                 counted.loc[variant.label, name] for counted in tables for variant in chosen
             ]
         rows["op_ms"] = float("nan")
-        columns, caption = (
-            dict(counts),
-            "Counted here for one image. No GPU, so no time is measured",
-        )
+        columns = dict(counts)
+        caption = "Counted here for one image. No GPU, so no time is measured"
     rows["recorded_ms"] = recorded_ms
     caption = f"{caption}. Recorded op times: {BATCH:,} images, {records}"
     page = table(

@@ -75,11 +75,9 @@ def _choose_sizes(s: Scope) -> dict:
         range(min(4, tallest), tallest + 1),
         key=lambda height: (_count_column_tiles(s, down, height) * height, -height),
     )
-    column_tiles, groups, turns = (
-        _count_column_tiles(s, down, tall),
-        tiles(s.M, 8 // down),
-        tiles(s.C, channels),
-    )
+    column_tiles = _count_column_tiles(s, down, tall)
+    groups = tiles(s.M, 8 // down)
+    turns = tiles(s.C, channels)
     # more warps with more weights would need too many registers
     rounds = tiles(column_tiles, 13 if s.C == 1 else 8)
     warps = s.warps or tiles(column_tiles, rounds)

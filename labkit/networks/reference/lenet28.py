@@ -211,10 +211,8 @@ def parameter_gradients(
     """
     s1, d_f, d_s1, d_c1 = (values[name] for name in ("s1", "d_f", "d_s1", "d_c1"))
     # from the sides of the maps
-    K, pool = (
-        images.shape[1] - d_c1.shape[2] + 1,
-        d_c1.shape[2] // d_s1.shape[2],
-    )
+    K = images.shape[1] - d_c1.shape[2] + 1
+    pool = d_c1.shape[2] // d_s1.shape[2]
     windows = sliding_window_view(images, (K, K), axis=(1, 2))  # [B,c1,c1,K,K]
     return {
         "c1": np.einsum("bmhw,bhwpq->mpq", d_c1, windows),
