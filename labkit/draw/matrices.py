@@ -58,8 +58,8 @@ def im2col(
     column, followed = window[0] * Wo + window[1], element[0] * W + element[1]
     copies, maps = np.argwhere(u == followed).tolist(), 2  # two maps of the mask show what a row is
     cell = min(26.0, 300 / (Ho * Wo), 300 / size)
-    # left edges of x and k, of u and y; top of x, u
-    x0, x1, top = (26, 26 + max(size * cell + 108, W * cell + 150), 104)
+    # left edges of x and k, of u and y; top of x and u
+    x0, x1, top = 26, 26 + max(size * cell + 108, W * cell + 150), 104
     low = top + max(size * cell, (H + 1) * cell) + 44  # top of k and y
     n, below = len(copies), low + maps * cell + 24
     places_text = f"{n} of them" if n > 1 else "one"
@@ -141,7 +141,7 @@ def im2col(
         style.AMBER,
         weight="bold",
     )
-    places = ", ".join(f"row {row} column {n}" for row, n in copies)
+    places = ", ".join(f"row {i} column {j}" for i, j in copies)
     page.alt = (
         f"An input of {H}×{W} and the matrix u of {size}×{Ho * Wo} that im2col makes of it. The window of "
         f"output {tuple(window)} is column {column} of u. Input {followed} is in {count(n, 'place')}: "
@@ -535,7 +535,7 @@ def pool(page: Page, lane: int = 0) -> None:
         raise LabError(f"draw.pool: lane {lane}; a warp's lanes are 0 to {WARP - 1}")
     upper, lower = lane & ~4, lane | 4
     pair = {upper: style.ORANGE, lower: style.SKY}
-    m, _, first = locate_sums(upper)[0]
+    m, _, first = locate_sums(upper)[0]  # the map of both lanes, and their first column
     squares = first // SIDE, first // SIDE + 1
     # in pixels: sides of a cell in the tile, its left edge and top; of an output, and its left edge
     cell, x0, top, side, x1 = (20, 104, 124, 46, 372)
@@ -544,6 +544,7 @@ def pool(page: Page, lane: int = 0) -> None:
         f"Lanes {upper} and {lower} have two squares together; one exchange is enough",
         "one product of tensor cores, after its last step   ·   numbers in the cells: lanes",
     )
+    # on the left: all sums of the product, each with the lane that holds it
     page.caption(x0 - 78, top - 40, "The sums", "16 outputs × 8 squares")
     for column in range(8):
         page.small(x0 + (column + 0.5) * cell, top - 8, str(column), ha="center")
@@ -564,6 +565,7 @@ def pool(page: Page, lane: int = 0) -> None:
                 page.small(x0 - 8, y + cell / 2 + 4, words, shown, ha="right")
     page.small(x0 - 78, top + 16 * cell + 18, "(h, w): row and column in the square", style.MUTED)
 
+    # on the right: the eight sums of the two lanes, where they lie in the map
     page.caption(
         x1, top - 40, f"Map {m}, squares {squares[0]} and {squares[1]}", "in the two lanes"
     )
@@ -587,14 +589,14 @@ def pool(page: Page, lane: int = 0) -> None:
         page.frame(left, top + 8, 2 * side, 2 * side, style.INK, 1.6)
         page.small(left + side, top - 2, f"square {square}", style.INK, ha="center")
 
-    # what each lane has after the maximum of its own sums, and what it does with it
+    # below: what each lane has after the maximum of its own sums, and what it does with it
     y = top + 8 + 2 * side + 54
     middles = [x1 + side + n * (2 * side + gap) for n in range(2)]
     page.caption(x1, y - 22, "1", "each lane: of each square, the maximum of its sums")
     high, wide_box = 26, 2 * side - 12
     for h, holder in enumerate(pair):
         for n, middle in enumerate(middles):
-            keeps = n == h
+            keeps = n == h  # the upper lane keeps its left maximum, the lower its right one
             box = (middle - wide_box / 2, y - 6 + h * (high + 26), wide_box, high)
             page.rect(*box, pair[holder], style.INK if keeps else "none", 1.6 if keeps else 0)
             page.small(

@@ -93,7 +93,8 @@ def network(
         shape = f"{maps}×{side}×{side}" if side > 1 else f"{maps}"
         _draw_maps(page, x, middle, maps, side, w, d)
         page.small(x + (w + d) / 2, 226, shape, style.INK, ha="center", weight="bold")
-        last = "sigmoid" if name == "lenet28" else "softmax"  # the activation of the output
+        # below the shape: "input", or the activation of the network's output
+        last = "sigmoid" if name == "lenet28" else "softmax"
         under = last if i == len(steps) and tail else "" if i else "input"
         page.small(x + (w + d) / 2, 242, under, ha="center")
         if image is not None and i == 0:
