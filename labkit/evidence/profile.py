@@ -46,7 +46,7 @@ class VariantProfile(hostcuda.profile.Profile):
 
     @property
     def counts(self) -> pd.DataFrame:
-        """The counters under readable names: a row per variant, the sums or means over its launches."""
+        """The counters under readable names: a row per variant, with its rung, the sums or means over its launches."""
         counts = super().counts
         if len(counts):
             counts.insert(1, "rung", list(self.table.groupby(self.by, sort=False)["rung"].first()))

@@ -308,7 +308,8 @@ def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
     With `overlap` a last goal is added: the copies of all tiles but the first are under way while
     the block compares with another tile.
     """
-    # the counted case: 16 warps, each of which loads its own numbers and 4 tiles
+    # The counted case: 4 blocks of 4 warps; each block copies all 512 numbers, of 4 bytes, in 4 tiles.
+    # A warp makes 5 load requests: for its own numbers, and its part of each tile.
     on = "512 numbers"
     return (
         counted(
@@ -332,6 +333,7 @@ def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
             what="barriers per warp",
             at_most=barriers,
             weight=3,
+            # a warp reads at most four numbers per instruction, and needs a barrier for each tile
             least={"shared_load_instructions": 16 * 512 / 4, "barriers": 16 * 4},
             most={"named_barriers": 0},
         ),

@@ -180,9 +180,10 @@ def arrange_windows(k: np.ndarray) -> np.ndarray:
 def arrange_rows(k: np.ndarray) -> np.ndarray:
     """Return the mask k [M, 4, 7, 7] as the left matrix of wgmma, [k-step, warp, lane, register, 2].
 
-    Rows lane / 4 and lane / 4 + 8 of a warp are the two outputs beside each other in map lane / 8,
-    row lane / 4 % 2 of a square of 2 x 2. A k-step has 4 columns of a row of its window: two in
-    each of the four channels (registers 0 and 1), then two more (registers 2 and 3).
+    A warp has 4 maps, and 16 rows of the matrix: the outputs of a square of 2 x 2 in each. Rows
+    lane / 4 and lane / 4 + 8, in even and odd registers, are the two outputs beside each other in map
+    lane / 8, row lane / 4 % 2 of the square. A k-step has 4 columns of a row of the square's window:
+    two in each of the four channels (registers 0 and 1), then two more (registers 2 and 3).
     """
     k_step, warp, lane, register, column = np.indices(
         (4 * _K_STEPS, len(k) // 4, 32, 4, 2), sparse=True

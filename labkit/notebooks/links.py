@@ -45,7 +45,10 @@ class Links(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note the addresses and the anchor of an element; `HTMLParser` calls this with its attributes."""
+        """Note an element's anchor, the address that it links to, and those that it loads, as by src="…".
+
+        `HTMLParser` calls this with the element's attributes.
+        """
         self._inside, attributes = tag, dict(attrs)
         self.anchors.add(attributes.get("id"))
         if tag == "a" and "href" in attributes:
