@@ -64,7 +64,7 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
     page.open(
         84 + sum(heights),
         _write_message([best for _, _, best in panels]),
-        f"{unit}, {y} down, {x} across{fixed}; {first['device']}, batch {first['batch']:,}",
+        f"{unit}{fixed}; {first['device']}, batch {first['batch']:,}",
         sweep.attrs.get("note", "") if first["engine"] == "cpu" else "",
     )  # the note: these are not GPU times
     page.alt = f"Heat maps, {unit} by {y} and {x}."
@@ -74,6 +74,7 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
         wide = page.width / across
         top = 58 + sum(heights[: i // 2])
         page.text(left + 12, top + 16, layer, weight="bold")
+        page.small(left + wide - 14, top + 16, f"{y} ↓   {x} →", ha="right")
         words = _draw_panel(page, left, top, wide, rows, best, x, y, value)
         cells = ", ".join(
             f"{y} {line} {x} {column}: {text}" for (column, line), text in words.items()
