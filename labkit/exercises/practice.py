@@ -70,8 +70,9 @@ NIGHT = Case("70,000 pixels of the night in a block", (70_000, 1, 128, 0.3))
 def total(random: np.random.Generator, n: int, blocks: int, threads: int) -> ArrayLaunch:
     """Return the launch of a sum of n numbers, exact in any order; the total is zero before.
 
-    The sums need up to 24 bits. The numbers are multiples of 2^-30, or of 16 where there are at most
-    two blocks, so that a kernel cannot sum integers of 32 bits in their place.
+    The sums need up to 24 bits. The numbers are multiples of 16 where there are at most two blocks,
+    and of 2^-30 elsewhere: a kernel that turns them into integers of 32 bits to sum these is wrong in
+    some cases.
     """
     unit = 16 if blocks <= 2 else 2.0**-30
     x = (draw_summands(random, n, _EXACT // n) * unit).astype(np.float32)
@@ -98,6 +99,7 @@ def wrong_shares(kernel: str, array: str, threads: int, what: str) -> Mistake:
         """Return the sentence, or "" if the attempt does not make this mistake."""
         return describe_shares(attempt.source, kernel, array, 1000, 3, threads, what)
 
+    # if results are wrong: `wrong` then begins with the grade's line about them, "right on ..."
     return Mistake(
         describe,
         lambda attempt: attempt.wrong.startswith("right") and describe(attempt),

@@ -234,9 +234,9 @@ class Images:
 
 
 def list_steps() -> list[str | None]:
-    """Return the fused network's steps to measure; None is 13_network.cu.
+    """Return the fused network's steps to measure here; None is 13_network.cu.
 
-    Only compute capability 9.0 has wgmma.
+    The other step's kernel uses wgmma, which only compute capability 9.0 has.
     """
     return [*KERNELS] if device().compute_capability == (9, 0) else [None]
 
