@@ -448,11 +448,11 @@ CASES = [
     case(
         draw.squares,
         lane=2,
-        title="8 × 8 inputs; 77 % of the terms are weights",
+        title="each has its weights among zeros",
         words=[f"a[{register}]" for register in range(4)],
-        alt=["Lane 2 holds two terms"],
+        alt=["8 by 8 inputs, among zeros: 77 % of the terms are weights", "Lane 2 holds two terms"],
     ),
-    case(draw.squares, 3, title="4 × 8 inputs; 28 % of the terms are weights"),
+    case(draw.squares, 3, alt=["4 by 8 inputs, among zeros: 28 % of the terms are weights"]),
     *(
         case(
             draw.pool,

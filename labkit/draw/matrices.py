@@ -318,8 +318,8 @@ def place_weights(K: int) -> np.ndarray:
 def squares(page: Page, K: int = 7, lane: int = 5) -> None:
     """Draw where the mask lies in a window for each output of a square, and the operand a that this makes.
 
-    The square is 2 × 2 outputs, A B over C D, which share a window of inputs. The operand a of a
-    tensor core's product is 16 × 16: `place_weights` says what its rows and columns are.
+    The square is 2 × 2 outputs, which share a window of inputs. The operand a of a tensor core's
+    product is 16 × 16: `place_weights` says what its rows and columns are.
 
     Parameters
     ----------
@@ -338,10 +338,10 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
     small, cell, x0, x1, top = (13, 16, 24, 468, 116)
     page.open(
         top + 17 * cell + 40,
-        f"Four outputs share {high} × {WIDE} inputs; {percent(where.mean())} of the terms are weights",
+        "Four outputs use the same inputs: each has its weights among zeros",
         f"K = {K}   ·   blue: weights, white: zeros   ·   orange: what lane {lane} holds",
     )
-    page.caption(x0, top - 36, "A square", "the mask in its window, for A to D")
+    page.caption(x0, top - 36, "A square", "the mask in its window")
     page.caption(x1 - 84, top - 36, "a, in k-step 0", "rows 0 and 1 of the window")
 
     def draw_weights(x: float, y: float, weights: np.ndarray, cell: float) -> None:
@@ -350,12 +350,12 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
             page.rect(x + j * cell, y + i * cell, cell, cell, style.BLUE)
         page.cells(x, y, *weights.shape, cell)
 
-    for i, name in enumerate("ABCD"):
+    for i, name in enumerate(("upper left", "upper right", "lower left", "lower right")):
         # Output i is in row h and column w of the square. Register a[i] holds row h of the window
         # (columns 8 h to 8 h + 7 of a), for the outputs of column w (rows 8 w to 8 w + 7 of a).
         h, w = divmod(i, 2)
         x, y = x0 + w * (WIDE * small + 50), top + h * (WIDE * small + 48)
-        page.caption(x, y - 6, name, f"{h} down, {w} right")
+        page.caption(x, y - 6, name)
         draw_weights(x, y, where[8 * w + h].reshape(high, WIDE), small)
         x, y = x1 + h * (WIDE * cell + 12), top + w * (WIDE * cell + 12)
         page.caption(x, y + (WIDE * cell + 18 if w else -6), f"a[{i}]", f"row {h}")
@@ -363,12 +363,16 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
         # of a register, lane 4 r + c holds elements 2 c and 2 c + 1 of row r
         page.frame(x + lane % 4 * 2 * cell, y + lane // 4 * cell, 2 * cell, cell, style.ORANGE, 2.6)
         # Row 8 w + 2 m + h of the operand is the output (h, w) of map m.
-        outputs = "\n".join(f"map {row // 2}, {'ACBD'[2 * w + row % 2]}" for row in range(8))
+        side = ("left", "right")[w]
+        outputs = "\n".join(
+            f"map {row // 2}, {('upper', 'lower')[row % 2]} {side}" for row in range(8)
+        )
         page.small(x1 - 8, y + 12, outputs * (1 - h), ha="right")
     page.alt = (
-        f"For each output of a square, A to D, the mask of {K} by {K} lies at the output's row and column in a "
-        f"window of {high} by {WIDE} inputs, among zeros. Beside it the operand a of k-step 0, 16 by 16. Its "
-        "rows: A and C of maps 0 to 3, then B and D. Its columns: row 0 of the window, then row 1. "
+        f"For each output of a square, the mask of {K} by {K} lies at the output's row and column in a window of "
+        f"{high} by {WIDE} inputs, among zeros: {percent(where.mean())} of the terms are weights. Beside it the "
+        "operand a of k-step 0, 16 by 16. Its rows: the left outputs of maps 0 to 3, upper and lower, then the right "
+        "ones. Its columns: row 0 of the window, then row 1. "
         f"Lane {lane} holds two terms per quarter: a[0] upper left, a[1] lower left, a[2] upper right, a[3]."
     )
 

@@ -92,7 +92,7 @@ def test_every_exercise_has_one(number):
 
 
 def test_options_are_those_of_the_exercise_or_the_readers():
-    assert dict(solution("10b").options)["blocks"] == 1
+    assert dict(solution("08b").options)["step"] == "half2"
     assert dict(solution("10b", blocks=2).options)["blocks"] == 2
     assert dict(solution("speed_of_light", "b").options)["blocks"] is None
     with pytest.raises(lab.LabError, match="14a is in place of no rung, so it has no option tile"):
@@ -123,7 +123,7 @@ RATIOS = [
     ),
     ("08a", {}, LENET72[1], {"global_store_requests": 1}),  # an odd number of pixels, one by one
     ("09b", {}, LENET72[1], {"global_store_requests": 1}),
-    ("10b", {"blocks": None}, LENET86[1], {"barriers": 1}),  # there is no room for two rounds
+    ("10a", {}, LENET86[1], {"shared_load_instructions": 1, "global_load_requests": 1}),
 ]
 
 
@@ -230,8 +230,8 @@ def test_steps_of_page_10_save_what_their_contracts_predict():
 
 
 @pytest.mark.parametrize("layer", [LENET86[0], *LENET72], ids=str)
-def test_10a_costs_nothing_on_other_layers(layer):
-    rung, apart = variant(10, groups=1), solution("speed_of_light", "a", groups=1)
+def test_10b_costs_nothing_on_other_layers(layer):
+    rung, apart = variant(10, groups=1), solution("speed_of_light", "b", groups=1)
     counts = profile([rung, apart], layer)
     for count in ("global_store_requests", "global_store_sectors", "shared_load_wavefronts"):
         assert counts.ratio(count, apart.label, rung.label) < 1.01

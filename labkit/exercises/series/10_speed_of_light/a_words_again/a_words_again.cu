@@ -1,8 +1,8 @@
-// 10b one barrier: while the maps of one pass are copied, those of the next gather in another buffer.
+// 10a words again: what is loaded once serves all windows of a stack, and all groups of maps.
 //
-// Two buffers are used alternately. A thread that stores to one has passed the barrier of the pass before,
-// which each thread reached after copying its part of this buffer. Between two images there are barriers in
-// any case. Two buffers need twice the shared memory: where 48 KB are not enough, nothing changes.
+// The loops over windows and groups go inside. A channel's weights are loaded once, and so are the two words
+// of each pair of rows: with four windows and two groups, 14 words serve 32 instructions, 0.44 each. Loop by
+// loop as before, each instruction loads two. Window n has the pair `row` in k-step row - n, if it is one.
 
 #include "tensor.cuh"
 
@@ -59,6 +59,29 @@ __device__ inline void load(uint4 (&weights)[GROUPS][STEPS], const uint4 *mask)
             weights[g][step] = mask[(g * C * STEPS + step) * 32];
 }
 
+#ifdef SKELETON
+// Multiply eight stacks, a window at a time. The lane's words are those of one, which begins at `window`.
+__device__ inline void multiply(float (&sum)[GROUPS][PAIRS][4], uint4 (&weights)[GROUPS][STEPS],
+                                const uint4 *mask, const unsigned *window)
+{
+    #pragma unroll
+    for (int g = 0; g < GROUPS; ++g)
+        #pragma unroll
+        for (int n = 0; n < PAIRS; ++n)
+            #pragma unroll 1
+            for (int c = 0; c < C; ++c) {
+                if (C > 1)
+                    load(weights, mask + c * STEPS * 32);
+                const unsigned *words = window + c * ROWS * PITCH / 2;
+                #pragma unroll
+                for (int step = 0; step < STEPS; ++step) {
+                    const int row = n + step;
+                    const unsigned b0 = words[row * PITCH], b1 = words[row * PITCH + PITCH / 2];
+                    mma(sum[g][n], weights[g][step], b0, b1);
+                }
+            }
+}
+#else
 // Multiply eight stacks. The lane's words are those of one, which begins at `window`. Two rows of inputs are
 // k-step 0 of a window, k-step 1 of the window above it, and so on.
 __device__ inline void multiply(float (&sum)[GROUPS][PAIRS][4], uint4 (&weights)[GROUPS][STEPS],
@@ -80,6 +103,7 @@ __device__ inline void multiply(float (&sum)[GROUPS][PAIRS][4], uint4 (&weights)
         }
     }
 }
+#endif
 
 // Store outputs w to w + 3 of a row: the lane holds a row of two squares side by side.
 __device__ inline void store_four(half *at, const float (&d)[4], int w, bool inside)
@@ -125,12 +149,7 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
           int B, int, int, int, int, int)
 {
     __shared__ __align__(16) unsigned image[C * ROWS * PITCH / 2 + 4];    // two halves per word
-#ifdef SKELETON
     __shared__ __align__(16) half out[GATHER ? MAPS * Ho * Wo : 1];
-#else
-    constexpr int TURNS = C * ROWS * PITCH + 8 + 2 * MAPS * Ho * Wo <= 24576 ? 2 : 1;    // 48 KB of halves
-    __shared__ __align__(16) half outs[TURNS][GATHER ? MAPS * Ho * Wo : 1];
-#endif
     const int lane = threadIdx.x, thread = threadIdx.y * 32 + lane;
     uint4 weights[GROUPS][STEPS];
 
@@ -142,11 +161,7 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
         __syncthreads();                                    // the image is complete
         for (int m0 = 0; m0 < M; m0 += MAPS) {
             const uint4 *mask = a + m0 / 4 * C * STEPS * 32 + lane;
-#ifdef SKELETON
             half *maps = y + ((size_t)b * M + m0) * Ho * Wo, *to = GATHER ? out : maps;
-#else
-            half *maps = y + ((size_t)b * M + m0) * Ho * Wo, *to = GATHER ? outs[m0 / MAPS % TURNS] : maps;
-#endif
             if (C == 1 && (M > MAPS || b == blockIdx.x))    // else they are in the registers already
                 load(weights, mask);
             for (int first = 8 * threadIdx.y; first < COLUMNS; first += 8 * WARPS) {
@@ -159,11 +174,7 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
             if (GATHER) {
                 __syncthreads();                            // the maps are complete
                 copy(maps, to, min(MAPS, M - m0) * Ho * Wo, thread);
-#ifdef SKELETON
                 __syncthreads();                            // and copied
-#else
-                if (TURNS == 1) __syncthreads();            // and copied
-#endif
             }
         }
     }

@@ -1,4 +1,4 @@
-// 10a no conflicts: a map of out begins eight banks after the one before.
+// 10b no conflicts: a map of out begins eight banks after the one before.
 //
 // A store to out goes to four maps, to two rows of each and to four words of a row, one word apart. On
 // layer 2 of lenet86 a map has 578 words, 18 times the banks and 2 more: the four maps meet in the same few

@@ -1,4 +1,4 @@
-"""Exercise 10a: maps apart."""
+"""Exercise 10b: maps apart."""
 
 import re
 
@@ -50,6 +50,8 @@ def _reads_misaligned(attempt: Attempt) -> bool:
     return "misaligned" in attempt.findings and "&out[" in attempt.wrong
 
 
+# `copy` skips something after each whole map.
+_SKIPS_GAPS = re.compile(r"\bat / \(Ho \* Wo\) \*")
 # `copy` skips whole maps, "at / (Ho * Wo) * MAP", in place of gaps.
 _WHOLE_MAPS = re.compile(r"\bout\[at \+ [^;]*\* MAP\];")
 
@@ -57,7 +59,7 @@ EXERCISE = Exercise(
     title="Maps apart",
     subject=InPlaceOf(
         "speed_of_light",
-        "a",
+        "b",
         _PART,
         (
             (Layer("maps of 50 halves", C=2, H=8, W=13, M=6, K=4), 2),  # copied in pieces of four
@@ -96,6 +98,7 @@ EXERCISE = Exercise(
                     or (
                         "uninitialized" in attempt.findings
                         and attempt.source.count("__syncthreads") > 3
+                        and not _SKIPS_GAPS.search(attempt.source)
                     )
                 )
             ),
@@ -166,7 +169,15 @@ EXERCISE = Exercise(
         Mistake(
             "A map of 50 halves ends in the middle of a piece of 8 bytes, which `copy` reads and writes at once: "
             "such maps can have no gap.",
-            lambda attempt: "maps of 50 halves" in attempt.wrong or _reads_misaligned(attempt),
+            lambda attempt: (
+                "maps of 50 halves" in attempt.wrong
+                or _reads_misaligned(attempt)
+                or (
+                    "uninitialized" in attempt.findings
+                    and _SKIPS_GAPS.search(attempt.source)
+                    and not attempt.matches(r"Ho\s*\*\s*Wo\)?\s*%\s*4")
+                )
+            ),
         ),
     ),
 )
