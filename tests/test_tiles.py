@@ -146,6 +146,7 @@ def test_16a_begins_with_what_the_page_prints():
         # the largest of the four does not depend on their order
         (SIDE, PLACES, BOUNDS, POOL, ("down, right, m", "right, down, m")),
         (SIDE, PLACES, BOUNDS, (POOL[0], "tl.max(tl.maximum(four, 0), axis=1)")),
+        (SIDE, PLACES, BOUNDS, (POOL[0], "tl.max(tl.where(four > 0, four, 0), 1)")),
     ],
 )
 def test_16a_is_met_by_a_kernel_of_its_page(edits):

@@ -111,6 +111,7 @@ tl = SimpleNamespace(
     sum=lambda tile, axis: tile.sum(axis=axis),
     max=lambda tile, axis: tile.max(axis=axis),
     maximum=np.maximum,
+    where=lambda condition, x, y: np.where(condition, x, y).view(Tile),
 )
 
 
