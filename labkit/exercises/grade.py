@@ -18,19 +18,24 @@ from hostcuda.errors import EngineError
 from hostcuda.source import without_comments
 from labkit.base.errors import CheckFailed, LabError
 from labkit.base.numerals import format_digits
+from labkit.base.progress import show_progress
 from labkit.exercises import progress
 from labkit.exercises.exercise import ATTEMPT_S, Exercise, exercise, format_number, hand_over
 from labkit.exercises.judge import (
     TOOLS,
+    WRONG,
     ChildResult,
     Grade,
     GradeLine,
+    ask_about_finding,
     code_lines,
     judge,
     judge_numbers,
     write_advice,
 )
+from labkit.exercises.repairs import describe_repair, find_repair
 from labkit.exercises.subjects import InPlaceOf, Numbers
+from labkit.exercises.text import is_explained
 from labkit.ladder.variants import solution, variant, variants
 from labkit.measure.check import check
 from labkit.records.recorded import recorded
@@ -39,6 +44,7 @@ from labkit.spec.layers import LENET72, LENET86
 
 _RECORDED = "H200"  # the device whose times stand in where there is no GPU
 _GRADER = "labkit.exercises.grader"
+_TRIAL_S = 8.0  # for one of the trials that look for the line that has to change
 CHECKED = ("profile", *TOOLS)  # the tools of check mode in the child
 CHECKS = ",".join(CHECKED)
 
@@ -89,7 +95,7 @@ def grade(
                 f'exercise {task.number} is answered by one kernel: grade("{task.key}", mine)'
             )
         source = task.attempt(attempt[0])
-        result = grade_source(task, source, seed)
+        result = _add_repair(task, source, grade_source(task, source, seed))
         if result.passed and isinstance(task.subject, InPlaceOf) and device().engine == "gpu":
             result = _check_on_gpu(result, source)
     result = _require_prediction(result)
@@ -97,6 +103,31 @@ def grade(
     if not quiet:
         print(result)
     return result
+
+
+def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
+    """Return a grade whose attempt gets no sentence of its own with one: the lines that have to change, by trials.
+
+    It is unchanged where the attempt is right or does not compile, where there is no solution, and
+    where the trials find no such lines.
+    """
+    is_told = result.untouched or result.long or (result.mistake and not result.is_vague)
+    refused = any(line.text.startswith("compiles") for line in result.lines)
+    if result.passed or is_told or refused or not exercise.solution or not is_explained(source):
+        return result
+    is_wrong = result.verdict == WRONG
+
+    def is_right(text: str) -> bool:
+        """Return whether a text gives right results, or meets the goals, as the attempt does not."""
+        graded = grade_source(exercise, text, limit=_TRIAL_S)
+        return graded.verdict != WRONG if is_wrong else graded.passed or graded.long
+
+    with show_progress(None, "looking for the line that has to change"):
+        changes = find_repair(source, exercise.solution, is_right)
+    outcome = "the kernel is right" if is_wrong else "the goal is met"
+    sentence = describe_repair(source, changes, outcome)
+    known = ask_about_finding(result) or result.place
+    return replace(result, mistake=f"{known} {sentence}".strip()) if sentence else result
 
 
 def _require_prediction(result: Grade) -> Grade:
@@ -218,8 +249,10 @@ def _check_on_gpu(result: Grade, source: str) -> Grade:
     return replace(result, lines=(*result.lines[:before_goals], line, *result.lines[before_goals:]))
 
 
-def grade_source(exercise: Exercise, source: str, seed: str = "") -> Grade:
-    """Return the grade of a kernel's source, which runs in a child process.
+def grade_source(
+    exercise: Exercise, source: str, seed: str = "", limit: float = ATTEMPT_S
+) -> Grade:
+    """Return the grade of a kernel's source, which runs in a child process for at most `limit` seconds.
 
     By default the seed of its inputs is a hash of the text without comments and blank line ends.
     """
@@ -229,7 +262,7 @@ def grade_source(exercise: Exercise, source: str, seed: str = "") -> Grade:
     )
     with temporary.folder() as folder:
         command, environment = write_job(exercise, source, folder)
-        child = processes.run(command, environment, ATTEMPT_S, capture=True)
+        child = processes.run(command, environment, limit, capture=True)
         if child.interrupted:
             child.require("grading")  # raises Interrupted, "grading was stopped"
         return judge(exercise, source, collect_result(exercise, folder, child))

@@ -90,6 +90,7 @@ _LOOK_SHARED = (
     "largest index of any thread."
 )
 BUDGET = "changed lines"
+WRONG = "not right yet"
 UNTOUCHED = "goal missed: this is the starting code"
 
 
@@ -122,6 +123,8 @@ class Grade:
         Whether the attempt is the starting code.
     mistake : str
         The sentence for a typical mistake, if the attempt makes one; else empty.
+    is_vague : bool
+        Whether that sentence fits attempts of many kinds.
     place : str
         Where the number of a missed goal comes from: `labkit.exercises.misses`; of a race, where no
         barrier stands; or empty.
@@ -134,6 +137,7 @@ class Grade:
     reached: tuple[float, ...] = ()
     untouched: bool = False
     mistake: str = ""
+    is_vague: bool = False
     place: str = ""
     advice: str = ""
 
@@ -152,7 +156,7 @@ class Grade:
         # the last lines are the goals'
         before_goals = self.lines[: len(self.lines) - len(self.exercise.goals)]
         wrong = any(line.ok is False and line.kind != BUDGET for line in before_goals)
-        return "not right yet" if wrong else "goal missed"
+        return WRONG if wrong else "goal missed"
 
     @property
     def long(self) -> bool:
@@ -168,9 +172,7 @@ class Grade:
     @property
     def wants_hint(self) -> bool:
         """Whether the attempt needs a hint: nothing else says what to do."""
-        return bool(self.thread_advice) or not (
-            self.verdict == "not right yet" or self.long or self.mistake
-        )
+        return bool(self.thread_advice) or not (self.verdict == WRONG or self.long or self.mistake)
 
     def __repr__(self) -> str:
         head = f"{self.exercise.number} {self.exercise.title}: {self.verdict}"
@@ -220,7 +222,8 @@ def judge(exercise: Exercise, source: str, result: ChildResult) -> Grade:
     lines += [*budget, *list_goal_lines(exercise, reached)]
     if not changed:
         return Grade(exercise, tuple(lines), reached, untouched=True)
-    mistake = find_mistake(exercise, attempt, lines)
+    mistake = find_mistake(exercise, attempt, lines, vague=False)
+    is_vague = not mistake and bool(mistake := find_mistake(exercise, attempt, lines))
     place = ""
     if not mistake:
         race = next((line.text for line in lines if line.kind == "race"), "")
@@ -229,7 +232,7 @@ def judge(exercise: Exercise, source: str, result: ChildResult) -> Grade:
             if counts
             else explain_race(race, source)
         )
-    return Grade(exercise, tuple(lines), reached, mistake=mistake, place=place)
+    return Grade(exercise, tuple(lines), reached, False, mistake, is_vague, place)
 
 
 def judge_numbers(exercise: Exercise, answer: tuple) -> Grade:
@@ -269,11 +272,14 @@ def list_goal_lines(exercise: Exercise, reached: Sequence[float]) -> Iterator[Gr
             )
 
 
-def find_mistake(exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine]) -> str:
+def find_mistake(
+    exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine], vague: bool = True
+) -> str:
     """Return the sentence for the first typical mistake that the attempt makes, or "".
 
-    `lines` are those of its grade. "" also if all are met but the number of changed lines, or if
-    the text, or a statement of it, is very long.
+    `lines` are those of its grade. If `vague` is False, sentences that fit attempts of many kinds
+    are left out. "" also if all lines are met but the number of changed lines, or if the text, or a
+    statement of it, is very long.
     """
     if all(line.ok or line.kind == BUDGET for line in lines) or not is_explained(attempt.source):
         return ""
@@ -294,7 +300,7 @@ def find_mistake(exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine
             list_mistakes(vague=False),
             list_unused(attempt, right_lines),
             list_slips(attempt, solution),
-            list_mistakes(vague=True),
+            list_mistakes(vague=True) if vague else (),
         ),
         "",
     )
@@ -515,11 +521,8 @@ def write_advice(grade: Grade, due_hint: int, solution_call: str, times: str) ->
         return ""
     # What is wrong gets no hint, but a thread to follow or a question about the finding. Hints
     # follow when a result is wrong again, and its thread was shown before.
-    if grade.verdict == "not right yet" and not (to_follow and due_hint):
-        return to_follow or next(
-            (grade.place or _choose_question(line) for line in grade.lines if line.kind in _LOOK),
-            "",
-        )
+    if grade.verdict == WRONG and not (to_follow and due_hint):
+        return to_follow or ask_about_finding(grade)
     if grade.long:
         return (
             "The goal is met, with more lines than it takes: which of them can stay as they were?"
@@ -540,6 +543,13 @@ def write_advice(grade: Grade, due_hint: int, solution_call: str, times: str) ->
         else ""
     )
     return f"{known}{known and chr(10)}Hint {due} of {count}: {exercise.hints[due - 1]}{end}"
+
+
+def ask_about_finding(grade: Grade) -> str:
+    """Return what is known of the place of a finding, or a question that helps to find its cause; "" without one."""
+    return next(
+        (grade.place or _choose_question(line) for line in grade.lines if line.kind in _LOOK), ""
+    )
 
 
 def _suggest_thread(grade: Grade) -> str:

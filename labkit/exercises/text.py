@@ -56,7 +56,7 @@ _EMPTY_BODY = re.compile(r"\bfor \([^;{}]{0,200};[^;{}]{0,200};[^;{}()]{0,200}\)
 _OTHER_INDEX = re.compile(r"_rank\b|_index\b|\basm\b")
 # A statement that is a shuffle: "; __shfl_down_sync(...);".
 _UNUSED_SHUFFLE = re.compile(r"[;{}]\s*(__shfl\w*\([^;{}]{0,300};)")
-_BARRIER = re.compile(r"\b__sync\w+|\bsync\w*\(|\bwait\w*\(")
+BARRIER = re.compile(r"\b__sync\w+|\bsync\w*\(|\bwait\w*\(")
 # Code with one of these may order accesses in ways that the text does not show.
 _OTHER_ORDER = re.compile(r"\basm\b|\bptx\b|\bcuda::")
 _KERNEL_HEAD = re.compile(r"\b__global__\b[^;{}]*\{")
@@ -330,19 +330,19 @@ def explain_race(finding: str, source: str) -> str:
     ):
         return ""  # not both in one kernel: a function may be called from anywhere
     again = _find_way_back(code, begins[first - 1], begins[last - 1], begins[last])
-    has_no_way_back = again is not None and not _BARRIER.search(again)
+    comes_back_without_barrier = again is not None and not BARRIER.search(again)
     if first == last:
         what = _SAME_LINE.get(race[8], "").format(first)
-        if what and has_no_way_back:
+        if what and comes_back_without_barrier:
             what += " The loop comes back to this line without a barrier."
     else:
         what = ""
-        if not _BARRIER.search(code, begins[first - 1], begins[last]):
+        if not BARRIER.search(code, begins[first - 1], begins[last]):
             what = (
                 f"No barrier stands between line {first} and line {last}: which of the two comes first, "
                 "for all threads?"
             )
-        elif has_no_way_back:
+        elif comes_back_without_barrier:
             what = (
                 f"A barrier stands between line {first} and line {last}, and none between line {last} "
                 f"and line {first} of the next iteration of their loop."
@@ -376,7 +376,7 @@ def list_slips(attempt: Attempt, solution: str) -> Iterator[str]:
     if not attempt.runs_wrong:
         return
     others = find_other_lines(attempt.source, solution)
-    slips = [_find_slip(words, right_words) for _, words, right_words in others]
+    slips = [describe_slip(words, right_words) for _, words, right_words in others]
     if others and all(slips):
         yield f"Line {others[0][0]} {slips[0]}"
 
@@ -414,7 +414,7 @@ def find_condition_slip(words: Sequence[str], right: Sequence[str]) -> str:
     return _describe_exchanged(words, right) if is_condition else ""
 
 
-def _find_slip(words: Sequence[str], right: Sequence[str]) -> str:
+def describe_slip(words: Sequence[str], right: Sequence[str]) -> str:
     """Return how these words differ from the right ones, as the end of a sentence; "" if not by a word or two."""
     if max(len(words), len(right)) > _LONGEST:
         return ""

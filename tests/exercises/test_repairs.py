@@ -1,0 +1,127 @@
+"""The lines of a wrong attempt that have to change, found by trials."""
+
+import pytest
+
+from labkit.exercises.exercise import exercise
+from labkit.exercises.grade import grade
+from labkit.exercises.repairs import apply, describe_repair, find_repair, list_differences
+
+pytestmark = pytest.mark.core("a sentence of the grader that a run has shown")
+
+SOLUTION = """
+extern "C" __global__ void add(const float *x, float *y, int rows, int n)
+{
+    __shared__ float tile[32];
+    const int row = blockIdx.x, lane = threadIdx.x;
+    for (int i = lane; i < n; i += 32) {
+        tile[lane] = x[row * n + i];
+        __syncthreads();
+        if (row < rows && i < n)
+            y[row * n + i] = tile[31 - lane];
+        __syncthreads();
+    }
+}
+"""
+OUTCOME = "the kernel is right"
+
+
+def edit(*edits):
+    """Return the solution with these edits, each an old text and a new one."""
+    text = SOLUTION
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new, 1)
+    return text
+
+
+def is_the_solution(text):
+    """Return whether a text is the solution but for white space: a trial that runs nothing."""
+    return "".join(text.split()) == "".join(SOLUTION.split())
+
+
+@pytest.mark.parametrize(
+    ("edits", "says"),
+    [
+        ([("i < n)", "i <= n)")], "Line 9 has `<=` in a comparison: the case in which both sides"),
+        ([("row < rows && ", "")], "With another condition in line 9, the kernel is right"),
+        ([("[row * n + i] = tile", "[row + i] = tile")], "With another index of `y` in line 10,"),
+        (
+            [("[31 - lane]", "[lane]")],
+            "With another index of `tile` in line 10, the kernel is right",
+        ),
+        ([("tile[32]", "tile[64]")], "With another size of `tile` in line 4, the kernel is right"),
+        ([("i += 32", "i += 64")], "With another step in line 6, the kernel is right"),
+        ([("= lane;", "= row;")], "With another first value in line 6, the kernel is right"),
+        ([("blockIdx.x, lane", "blockIdx.y, lane")], "With another value for `row` in line 5,"),
+        ([("        __syncthreads();\n        if", "        if")], "With a barrier behind line 7,"),
+        (
+            [("            y[row", "            y[0] = 0;\n            y[row")],
+            "Without `y[0] = 0;` in",
+        ),
+        (
+            [("        tile[lane] = x[row * n + i];\n", "")],
+            "With a statement that sets `tile` behind line 6, the kernel is right",
+        ),
+        ([("int rows, int n", "int n, int rows")], "in line 2, the kernel is right"),
+        # two lines that need each other
+        (
+            [("row = blockIdx.x", "row = 0"), ("31 - lane", "lane")],
+            "With another value for `row` in line 5 and with another index of `tile` in line 10,",
+        ),
+    ],
+)
+def test_the_lines_that_have_to_change_are_named(edits, says):
+    wrong = edit(*edits)
+    changes = find_repair(wrong, SOLUTION, is_the_solution)
+    assert is_the_solution(apply(wrong, changes))
+    described = describe_repair(wrong, changes, OUTCOME)
+    assert says in described
+    assert described.endswith("the kernel is right: nothing else has to change.")
+
+
+def test_only_what_is_needed_changes():
+    """Other lines of the attempt differ, too, and are as right as the solution's."""
+    wrong = edit(
+        (
+            "const int row = blockIdx.x, lane = threadIdx.x;",
+            "int row = blockIdx.x, lane = threadIdx.x;",
+        ),
+        ("row * n + i] = tile", "i + row * n] = tile"),
+        ("i < n; i +=", "i < rows; i +="),
+    )
+
+    def is_right(text):
+        """Return whether the loop's end is right."""
+        return "i < n; i +=" in text
+
+    (change,) = find_repair(wrong, SOLUTION, is_right)
+    assert (change.first, change.last, change.right.strip()) == (6, 6, "n")
+
+
+def test_names_and_comments_are_no_differences():
+    renamed = (
+        SOLUTION.replace("lane", "t").replace("tile", "s_x").replace("{\n", "{  // begins\n", 1)
+    )
+    assert not list_differences(renamed, SOLUTION)
+    assert not find_repair(renamed, SOLUTION, is_the_solution)
+
+
+def test_an_attempt_that_goes_another_way_gets_no_sentence():
+    other = "\n".join(f"int a{i} = f({i}), b{i};" for i in range(100))
+    tried = []
+    assert not find_repair(other, SOLUTION, tried.append)
+    assert not describe_repair(other, (), OUTCOME)
+    # four lines, none of which is enough and none needless: too many to name
+    wrong = edit(
+        ("tile[32]", "tile[64]"), ("blockIdx.x", "0"), ("i += 32", "i += 64"), ("31 -", "30 -")
+    )
+    assert not find_repair(wrong, SOLUTION, is_the_solution)
+
+
+def test_a_wrong_result_without_a_sentence_gets_the_line_from_a_run():
+    """A typical mistake of no exercise: the grader tries, and says in which line it has to change."""
+    asked = exercise("P1a")
+    wrong = asked.solution.replace("out[column * rows", "out[column * (rows | 1)")
+    assert wrong != asked.solution
+    graded = grade("P1a", wrong, quiet=True, record=False)
+    assert "With another index of `out` in line 6, the kernel is right" in graded.mistake
