@@ -164,7 +164,10 @@ def describe_repair(source: str, changes: Changes, outcome: str) -> str:
         if (slip := describe_slip(words, right))
     ]
     # (phrase, place) of each change; "a change" in a line says less than another phrase of it
-    phrases = dict.fromkeys(_describe_change(code, each) for each in changes)
+    begun = Counter(each.first for each in changes)
+    phrases = dict.fromkeys(
+        _describe_change(code, each, is_alone=begun[each.first] == 1) for each in changes
+    )
     told = {place for phrase, place in phrases if phrase != _CHANGE}
     what = join_words(
         [f"{phrase} {place}" for phrase, place in phrases if phrase != _CHANGE or place not in told]
@@ -174,15 +177,18 @@ def describe_repair(source: str, changes: Changes, outcome: str) -> str:
     )
 
 
-def _describe_change(code: str, change: Difference) -> tuple[str, str]:
-    """Return what has to change, and where: ("with another condition", "in line 5"), ("without `c = 0;`", "in ...")."""
+def _describe_change(code: str, change: Difference, is_alone: bool) -> tuple[str, str]:
+    """Return what has to change, and where: ("with another condition", "in line 5"), ("without `c = 0;`", "in ...").
+
+    `is_alone` says whether no other change begins in its line.
+    """
     right, own = change.right.strip(), " ".join(code[change.begin : change.end].split())
     line = f"line{'s' * (change.last > change.first)} {change.first}"
     if change.last > change.first:
         line += f" to {change.last}"
     if not own and "\n" in change.right:
         return f"with {_name_statement(right, code)}", f"behind {line}"
-    if not right:
+    if not right and is_alone and all(own.count(a) == own.count(b) for a, b in ("()", "{}", "[]")):
         return (
             f"without `{own if len(own) <= _QUOTED else own[: _QUOTED - 4] + ' ...'}`",
             f"in {line}",

@@ -124,4 +124,4 @@ def test_a_wrong_result_without_a_sentence_gets_the_line_from_a_run():
     wrong = asked.solution.replace("out[column * rows", "out[column * (rows | 1)")
     assert wrong != asked.solution
     graded = grade("P1a", wrong, quiet=True, record=False)
-    assert "With another index of `out` in line 6, the kernel is right" in graded.mistake
+    assert "in line 6, the kernel is right: nothing else has to change." in graded.mistake
