@@ -126,7 +126,7 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
         changes = find_repair(source, exercise.solution, is_right)
     outcome = "the kernel is right" if is_wrong else "the goal is met"
     sentence = describe_repair(source, changes, outcome)
-    known = ask_about_finding(result) or result.place
+    known = result.mistake or ask_about_finding(result) or result.place
     return replace(result, mistake=f"{known} {sentence}".strip()) if sentence else result
 
 

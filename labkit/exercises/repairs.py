@@ -199,16 +199,14 @@ def _describe_change(code: str, change: Difference, is_alone: bool) -> tuple[str
 
 
 def _name_statement(text: str, code: str) -> str:
-    """Return what the first statement of a text is, in some words: "a barrier"; it names only what `code` names."""
+    """Return what a text adds: "a barrier", "a loop that changes `sum`"; it names only what the code names."""
     if BARRIER.search(text):
         return "a barrier"
-    word = _WORD.findall(text)[0]
-    if word in _STATEMENTS:
-        return _STATEMENTS[word]
-    target = _TARGET.search(text)
-    if target and re.search(rf"\b{target[1]}\b", code):
-        return f"a statement that {'changes' if target[2] else 'sets'} `{target[1]}`"
-    return "a statement"
+    kind = _STATEMENTS.get(_WORD.findall(text)[0], "a statement")
+    targets = [each for each in _TARGET.finditer(text) if re.search(rf"\b{each[1]}\b", code)]
+    if not targets or kind == "a brace":
+        return kind
+    return f"{kind} that {'changes' if targets[-1][2] else 'sets'} `{targets[-1][1]}`"
 
 
 def _name_role(before: str, code: str) -> str:
