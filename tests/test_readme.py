@@ -480,7 +480,7 @@ def sizes_in_words():
             *(steep[rows] / ((rows + 13) / (7 * rows)) for rows in (1, 2, 4)),
         ),
         "1.62 with 1,000 images, {:.2f} with 10,000".format(h200.value("x_reference", 7, second)),
-        f"0.29 and 0.11, and take {ms:.2f} ms on an H200",
+        f"Four rows in eight maps take {ms:.2f} ms on an H200",
         f"a multiprocessor holds one block of 160 ({tall['registers'].item()} registers per thread)",
         f"with {few['registers']} registers per thread, rolled, a multiprocessor holds only six warps with 20 rows. "
         "With four it holds 25",
