@@ -121,8 +121,9 @@ def _describe_guard(attempt: Attempt) -> str:
         return f"The condition lets {one} {end} through, and the last one is {end} - 1."
     if re.search(rf"\b0 < {pattern}|{pattern} > 0\b", conditions):
         return f"The condition leaves out {one} 0."
-    if number := re.search(rf"{pattern} <=? (\d+)\b", conditions):
-        return f"The condition compares with {number[1]}: the number of {what} is {end}."
+    other = re.search(rf"{pattern} <=? (\w+)\b", conditions)
+    if other and other[1] != end:
+        return f"The condition compares with {other[1]}: the number of {what} is {end}."
     return ""
 
 
@@ -151,15 +152,52 @@ def _describe_window(attempt: Attempt) -> str:
 
 
 def _describe_step(attempt: Attempt) -> str:
-    """Return what is wrong if the weights are taken by the number of the pair of rows, or ""."""
+    """Return why the product gets the weights of a wrong k-step, or ""."""
     _, step, loops = _find_product(attempt)
     end = loops.get(step, "")
-    if "PAIRS" not in end:
+    if "PAIRS" in end:
+        return (
+            f"`weights[g]` has a word for each of the STEPS k-steps, and `{step}` counts up to {end}: for a window, "
+            "the k-step of a pair of rows depends on where the window begins."
+        )
+    parts = re.fullmatch(r"(\w+) ([+-]) (\w+)", step)
+    if (
+        not parts
+        or {parts[1], parts[3]} - {*loops}
+        or "STEPS" in (loops[parts[1]], loops[parts[3]])
+    ):
         return ""
-    return (
-        f"`weights[g]` has a word for each of the STEPS k-steps, and `{step}` counts up to {end}: for a window, the "
-        "k-step of a pair of rows depends on where the window begins."
-    )
+    if parts[2] == "+" or loops[parts[1]] == "PAIRS":
+        return (
+            "Pair of rows n + step is k-step `step` of window n. So this pair is k-step row - n of window n; your "
+            f"k-step is {step}."
+        )
+    return ""
+
+
+# "mma(sum[0][n], weights[g][step], b0[n], b1[n])": the numbers of groups, and of the pair of rows if words are kept
+_GROUPS = re.compile(
+    r"\bmma\(\s*sum\[(\w+)\]\[[^\[\]]{1,60}\],\s*weights\[(\w+)\]\[[^\[\]]{1,60}\],\s*\w+(?:\[(\w+)\])?"
+)
+
+
+def _describe_numbers(attempt: Attempt) -> str:
+    """Return which number of the product is the same for all groups, or leaves out the window or the k-step; or ""."""
+    code = _read_function(attempt)
+    product = _GROUPS.search(code)
+    if not product:
+        return ""
+    to_group, of_group, pair = product.groups()
+    if to_group.isdigit():
+        return f"The products of all groups are added to the sums of group {to_group}."
+    if of_group.isdigit():
+        return f"All groups are multiplied by the weights of group {of_group}."
+    if pair and dict(_list_loops_around(code, product.start())).get(pair) in ("PAIRS", "STEPS"):
+        return (
+            "The words of window n in k-step `step` are those of pair of rows n + step; yours are those of pair "
+            f"`{pair}`."
+        )
+    return ""
 
 
 def _describe_rows(attempt: Attempt) -> str:
@@ -205,6 +243,9 @@ def _loads_weights_often(attempt: Attempt) -> bool:
 
 # `b1`: the word one row below that of `b0`.
 _OTHER_WORD = re.compile(r"\bb1 = [^;,]{1,100}\+ (PITCH \* 2|2 \* PITCH|PITCH|1)\]")
+_TWO_PAIRS = re.compile(
+    r"\b(?:words|window)\[(?:2 \* \w+|\w+ \* 2|\(2 \* \w+ \+ \w+\)|\(\w+ \* 2 \+ \w+\)) \* PITCH(?! /)"
+)
 _HALF_A_PAIR = re.compile(r"\bb0 = \w+\[\(?[\w +]{1,40}\)? \* PITCH / 2\]")
 
 EXERCISE = Exercise(
@@ -242,6 +283,11 @@ EXERCISE = Exercise(
         Mistake(
             "A row has PITCH / 2 words, and a pair of rows PITCH: your next pair begins one row below this one.",
             lambda attempt: attempt.runs_wrong and _HALF_A_PAIR.search(_read_function(attempt)),
+        ),
+        Mistake(
+            "A row has PITCH halves, PITCH / 2 words. So PITCH words are two rows already: your rows lie twice as far "
+            "apart.",
+            lambda attempt: attempt.runs_wrong and _TWO_PAIRS.search(_read_function(attempt)),
         ),
         Mistake(
             "Nothing loads the weights of a channel: with several channels, `load` brings them to `weights`.",
@@ -283,6 +329,9 @@ EXERCISE = Exercise(
         Mistake(_describe_rows, lambda attempt: attempt.runs_wrong and _describe_rows(attempt)),
         Mistake(_describe_window, lambda attempt: attempt.runs_wrong and _describe_window(attempt)),
         Mistake(_describe_step, lambda attempt: attempt.runs_wrong and _describe_step(attempt)),
+        Mistake(
+            _describe_numbers, lambda attempt: attempt.runs_wrong and _describe_numbers(attempt)
+        ),
         Mistake(_describe_guard, lambda attempt: attempt.runs_wrong and _describe_guard(attempt)),
         Mistake(
             "The words are loaded once now, and the weights again and again: `load` stands in an inner loop. A "
