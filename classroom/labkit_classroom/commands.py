@@ -141,12 +141,12 @@ def grade(
     only = _add_exercises(named)
     people = read_roster(roster) if roster else None
     terms = grades.Terms(
-        _convert_each(points, _parse_number),
-        None if partial is None else _parse_number(partial, 1),
-        _convert_each(due, parse_time),
-        people,
-        only,
-        read_rules(rules, people) if rules else Rules(),
+        points=_convert_each(points, _parse_number),
+        partial=None if partial is None else _parse_number(partial, 1),
+        due=_convert_each(due, parse_time),
+        roster=people,
+        only=only,
+        rules=read_rules(rules, people) if rules else Rules(),
     )
     gradebooks.require_formats(formats or (), terms.roster, 0)  # before minutes of work
     _require_folders(out, submissions or [], prune)
@@ -181,8 +181,31 @@ def grade(
     if as_json:
         print(json.dumps([asdict(result) for result in here], indent=1))
         return
-    # few bytes each: whether there are lines
+    # of the lines, which need memory, only whether there are any is printed
     here = [replace(result, lines=result.lines[:1]) for result in here]
+    students = {result.student for result in here}
+    _print_verdicts(here, failed, removed, output, again)
+    for line in terms.roster.report(students, terms.exercises) if terms.roster else ():
+        print(escape(line))
+    one_folder = len(submissions or ()) == 1 and not student
+    _print_counts(
+        besides=len(grading.list_orphans(out, everything)) if to_grade else 0,
+        left_out=len(everything) - len(to_grade),
+        unused_entries=list_unused_entries(Path(submissions[0])) if one_folder else [],
+        starts=starts,
+        late=output.late,
+        outdated=_count_outdated(here),
+    )
+    _print_files(output.files, len(students))
+
+
+def _print_verdicts(here: list, failed: list, removed: list, output, again: bool) -> None:
+    """Print how often each verdict occurs, and lists of results: changed, removed, without points, not graded.
+
+    `here` are the results of these hand-ins, `failed` those that could not be graded this time,
+    `removed` those that were pruned; `output` is what `grades.write_all` returned. What changed is
+    printed if the results were graded `again`.
+    """
     counts, changed, stopped, ungraded = _sort_results(here)
     ungraded += [
         f"{result.student} {result.exercise}: {result.verdict}; the earlier result stands"
@@ -202,44 +225,60 @@ def grade(
                 print(f"{count:5}  {verdict}")
         if lines:
             print("\n".join([f"{len(lines):5}  {what}:", *(f"{'':7}{line}" for line in lines)]))
-    students, tasks = {result.student for result in here}, grading.digest_tasks()
-    earlier = sum(
-        bool(result.lines) and result.grader != tasks.get(result.exercise) for result in here
+
+
+def _count_outdated(results: list) -> int:
+    """Return how many of the results were graded with an earlier version of the exercise or of the lab."""
+    from labkit_classroom import grading
+
+    tasks = grading.digest_tasks()
+    return sum(
+        bool(result.lines) and result.grader != tasks.get(result.exercise) for result in results
     )
-    for line in terms.roster.report(students, terms.exercises) if terms.roster else ():
-        print(escape(line))
-    if to_grade and (besides := len(grading.list_orphans(out, everything))):
-        print(
-            f"{besides:5}  of earlier hand-ins that are not among these count, too: --prune removes them"
-        )
-    if len(everything) > len(to_grade):
-        print(
-            f"{len(everything) - len(to_grade):5}  of exercises that --exercise does not name: left out"
-        )
-    if (
-        lines := list_unused_entries(Path(submissions[0]))
-        if len(submissions or ()) == 1 and not student
-        else []
+
+
+def _print_counts(
+    besides: int,
+    left_out: int,
+    unused_entries: list[str],
+    starts: list[str],
+    late: int,
+    outdated: int,
+) -> None:
+    """Print a line for each of these numbers, or lengths of lists, that is not 0."""
+    from labkit_classroom.submissions import escape
+
+    for count, what in (
+        (besides, "of earlier hand-ins that are not among these count, too: --prune removes them"),
+        (left_out, "of exercises that --exercise does not name: left out"),
+        (
+            len(unused_entries),
+            f"in manifest.csv without a file: {escape(', '.join(unused_entries))}",
+        ),
+        (
+            len(starts),
+            f"changed starting code since the last grading: {', '.join(starts)}. A hand-in "
+            "that equals an earlier one counts as the starting code, too",
+        ),
+        (late, "late"),
+        (
+            outdated,
+            "graded with an earlier version of the exercise or the lab: --again grades them again",
+        ),
     ):
-        print(f"{len(lines):5}  in manifest.csv without a file: {escape(', '.join(lines))}")
-    if starts:
-        print(
-            f"{len(starts):5}  changed starting code since the last grading: {', '.join(starts)}. A hand-in "
-            "that equals an earlier one counts as the starting code, too"
-        )
-    if output.late:
-        print(f"{output.late:5}  late")
-    if earlier:
-        print(
-            f"{earlier:5}  graded with an earlier version of the exercise or the lab: --again grades them again"
-        )
+        if count:
+            print(f"{count:5}  {what}")
+
+
+def _print_files(files: list[Path], students: int) -> None:
+    """Print the files that were written, the table last; of many results.json only their common folder."""
     table, *others = dict.fromkeys(
-        path if path.name != "results.json" else path.parents[1] for path in output.files
+        path if path.name != "results.json" else path.parents[1] for path in files
     )
     for path in others:
         print(path)
     print(
-        f"{table}, and a page for {f'each of {len(students)} students' if len(students) > 1 else 'one student'}"
+        f"{table}, and a page for {f'each of {students} students' if students > 1 else 'one student'}"
     )
 
 

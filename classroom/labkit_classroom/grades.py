@@ -83,7 +83,10 @@ class Terms:
         return exercises()
 
     def counts(self, item: Result | Submission) -> bool:
-        """Return whether a result or a hand-in is shown: not if it is to an exercise that was not assigned."""
+        """Return whether a result or a hand-in is shown: not if it is to an exercise that was not assigned.
+
+        A hand-in to an unknown exercise is shown, with its problem.
+        """
         return not self.only or item.exercise in self.only or item.exercise not in self.exercises
 
     def apply_marks(self, result: Result) -> Result:
@@ -113,14 +116,11 @@ class Terms:
         )
 
     def questions(self, result: Result) -> list[gradebooks.Question]:
-        """Return the questions of a result, with the points for each answer.
+        """Return the questions of a result, with the points for each answer, as gradebooks show them.
 
-        A kernel that is clean and right gets the share `partial` of the points. Each goal that it
-        meets adds a part of the rest, by the goal's weight, unless the kernel changes more lines
-        than it may. The starting code gets nothing. An exercise answered by numbers has only goals.
-        Being late takes part of all points.
+        A result that could not be graded has one question, without points. If the hand-in is late,
+        each answer loses the same share of its points; if a mark says that it is invalid, all.
         """
-        exercise = self.exercises.get(result.exercise, Exercise("", None))
         total = self.worth(result.exercise) if result.exercise else Fraction(0)
         if not result.lines:  # it could not be graded
             return [
@@ -131,6 +131,29 @@ class Terms:
                     text=result.verdict,
                 )
             ]
+        rows = self._share_points(result)
+        rows[0][3].extend(filter(None, [self.notes(result)]))
+        # the share of the points that is left: none if a mark says invalid, less if late
+        kept = (result.verdict != INVALID) * (1 - self.rules.lost_share(self.late_h(result)))
+        return [
+            gradebooks.Question(
+                name=name,
+                points=Fraction(total * share * kept if is_met else 0),
+                of=Fraction(total * share),
+                text="\n".join(texts),
+                right=bool(is_met and total * share and result.verdict != INVALID),
+            )
+            for name, is_met, share, texts in rows
+        ]
+
+    def _share_points(self, result: Result) -> list[tuple[str, bool, Fraction, list[str]]]:
+        """Return (name, whether it is met, share of the points, texts) for each question of a graded result.
+
+        A kernel that is clean and right gets the share `partial` of the points. Each goal that it
+        meets adds a part of the rest, by the goal's weight, unless the kernel changes more lines
+        than it may. The starting code gets nothing. An exercise answered by numbers has only goals.
+        """
+        exercise = self.exercises.get(result.exercise, Exercise("", None))
         # A line: whether it is met (None: not counted), its text, and what it is about: a goal's
         # name, `BUDGET` for the number of changed lines, or "" for clean and right.
         first = [(ok, text) for ok, text, about in result.lines if not about]
@@ -151,7 +174,6 @@ class Terms:
         short = all(ok is not False for ok, _ in budget)  # not more changed lines than allowed
         # Too many lines cost the goals; without goals, they cost the points for clean and right.
         met = right and (short or bool(goals))
-        # of each question: name, whether it is met, its share of the points, its texts
         rows = (
             [(f"{result.exercise} clean and right", met, share, [text for _, text in first])]
             if first
@@ -167,19 +189,7 @@ class Terms:
                     [text, *(more for _, more in budget)],
                 )
             )
-        rows[0][3].extend(filter(None, [self.notes(result)]))
-        # the share of the points that is left: none if a mark says invalid, less if late
-        kept = (result.verdict != INVALID) * (1 - self.rules.lost_share(self.late_h(result)))
-        return [
-            gradebooks.Question(
-                name=name,
-                points=Fraction(total * part * kept if is_met else 0),
-                of=Fraction(total * part),
-                text="\n".join(texts),
-                right=bool(is_met and total * part and result.verdict != INVALID),
-            )
-            for name, is_met, part, texts in rows
-        ]
+        return rows
 
     def late_h(self, result: Result) -> float | None:
         """Return how many hours after the student's deadline a result was handed in; None if in time or unknown."""
@@ -234,10 +244,11 @@ def write_all(
         if terms.counts(result):
             numbers_of[result.student].append(result.exercise)
     gradebooks.require_formats(formats, terms.roster, len(numbers_of))
-    text, late, before, changed = io.StringIO(), 0, _read_earlier_points(out / "grades.csv"), []
+    table, late, changed = io.StringIO(), 0, []
+    earlier_points = _read_earlier_points(out / "grades.csv")
     # results for the ranking: those that have passed, and those that could not be graded
     met, ungraded = ([], [])
-    sheet = csv.writer(text, lineterminator="\n")
+    sheet = csv.writer(table, lineterminator="\n")
     sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
     # the points of a person at an exercise, and the notes
     book: dict[tuple[str, str], tuple[Fraction, str]] = {}
@@ -257,7 +268,8 @@ def write_all(
                 *_make_row(result, points, total, hours),
             ]
             sheet.writerow(map(gradebooks.escape_formula, [*row, notes[result.exercise]]))
-            old, new = before.get(_make_result_key(result)), gradebooks.format_decimal(points)
+            old = earlier_points.get(_make_result_key(result))
+            new = gradebooks.format_decimal(points)
             if result.lines and old and old != new:
                 changed.append(f"{student} {result.exercise}: {old} -> {new}")
             # what is not graded is an empty cell, and not zero; of two names the better
@@ -269,21 +281,8 @@ def write_all(
             elif ranking and not result.lines:
                 ungraded.append(result)
         other_files += gradebooks.write_student(formats, out, names[student], results, questions)
-        titles = {name: exercise.title for name, exercise in terms.exercises.items()}
-        render_page(
-            out / f"{names[student]}.html",
-            "student.html.j2",
-            student=student,
-            results=results,
-            asked=questions,
-            tried=sum(bool(result.exercise) for result in results),
-            passed=sum(result.passed for result in results),
-            titles=titles,
-            points=_format_points,
-            hours=hours,
-            notes=notes,
-            budget=BUDGET,
-        )
+        page = out / f"{names[student]}.html"
+        _write_student_page(page, student, results, questions, hours, notes, terms)
     for person in terms.roster.missing(numbers_of) if terms.roster else ():
         # id, then `_COLUMNS`
         row = [person.id, person.name, "", "", "", "nothing handed in", "", "", "", "", 0, ""]
@@ -295,20 +294,49 @@ def write_all(
             if key in terms.only or any(key in numbers for numbers in numbers_of.values())
         }
         other_files += gradebooks.write_class(formats, out, terms.roster, columns, book)
-    files = [write(out / "grades.csv", text.getvalue()), *other_files]
+    files = [write(out / "grades.csv", table.getvalue()), *other_files]
     if ranking:
         tables = rank_students(met)
         files.append(
             render_page(out / "ranking.html", "ranking.html.j2", rankings=tables, ungraded=ungraded)
         )
+    return Written(files, late, changed, _list_unused_marks(terms.rules, numbers_of))
+
+
+def _write_student_page(
+    path: Path,
+    student: str,
+    results: Sequence[Result],
+    questions: Mapping[str, Sequence[gradebooks.Question]],
+    hours: Mapping[str, float | None],
+    notes: Mapping[str, str],
+    terms: Terms,
+) -> None:
+    """Write the page of one student; questions, hours (how late) and notes are by the exercise's number."""
+    render_page(
+        path,
+        "student.html.j2",
+        student=student,
+        results=results,
+        asked=questions,
+        tried=sum(bool(result.exercise) for result in results),
+        passed=sum(result.passed for result in results),
+        titles={name: exercise.title for name, exercise in terms.exercises.items()},
+        points=_format_points,
+        hours=hours,
+        notes=notes,
+        budget=BUDGET,
+    )
+
+
+def _list_unused_marks(rules: Rules, numbers_of: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return "student exercise" of each mark without a hand-in; `numbers_of` has each student's exercises."""
     handed_in = {
-        (terms.rules.student_key(name), number)
+        (rules.student_key(name), number)
         for name, numbers in numbers_of.items()
         for number in numbers
     }
-    return Written(
-        files, late, changed, [" ".join(key) for key in terms.rules.marks if key not in handed_in]
-    )
+    return [" ".join(key) for key in rules.marks if key not in handed_in]
 
 
 def _make_result_key(result: Result) -> tuple:
@@ -372,10 +400,11 @@ def _make_row(
 
 
 def rank_students(results: Sequence[Result]) -> list[dict]:
-    """Return a dict per exercise: ``number``, ``title``, ``goals``, and ``rows`` of who met them, the best one first.
+    """Rank, for each exercise, the students who have met its goals, for the page ``ranking.html``.
 
-    A row has ``rank``, ``student`` and what was ``reached``. The first goal decides; equal numbers
-    share a rank.
+    Returns a dict per exercise: ``number``, ``title``, ``goals`` (their names), and ``rows``, the
+    best student first. A row has ``rank``, ``student`` and ``reached`` (a text per goal). The first
+    goal decides; equal numbers share a rank.
     """
     tables = []
     for exercise in exercises().values():
@@ -427,7 +456,10 @@ def _choose_file_names(students: Iterable[str]) -> dict[str, str]:
 
 
 def prune(out: Path, handed_in: Iterable[Submission]) -> list[Result]:
-    """Remove the results of all but these hand-ins, and their pages; return what was removed."""
+    """Remove from `out` the results of students and exercises that are not among these hand-ins, and their pages.
+
+    Returns the results that were removed.
+    """
     gone = list_orphans(out, handed_in)
     names = _choose_file_names({result.student for result in read_results(out)})
     for path, result in gone:

@@ -179,37 +179,13 @@ def grade_all(
         # The result of a hand-in without an exercise: they have handed in something better.
         _choose_path(folder, Submission(student, "")).unlink(missing_ok=True)
 
-    # Of any student, by exercise, text and version: an equal text needs no grading.
-    graded = {
-        (old.exercise, old.answer, old.grader): path
-        for path, old in _read_all(folder)
-        if old.answer
-    }
     numbers = {submission.exercise for submission in handed_in if not submission.problem}
-    tasks = {number: digest_task(number) for number in numbers}
-    starts = _note_starts(folder, numbers)
-    # groups of the same text, each of which is graded once
-    waiting: dict[tuple, list[Submission]] = {}
-    for submission in handed_in:
-        earlier, number = _read(_choose_path(folder, submission)), submission.exercise
-        key = (
-            number,
-            _digest_answer(submission),
-            _digest_lab() if submission.problem else tasks[number],
-        )
-        if earlier and earlier.answer == key[1] and (earlier.grader == key[2] or not again):
-            _keep(folder, submission, earlier, earlier)  # its time may have changed
-        elif key in graded and (result := _read(graded[key])):
-            _keep(folder, submission, replace(result, before="", regraded=""), earlier)
-        else:  # the same text keeps its seed, so that a regrade draws the same inputs
-            before = earlier.seed if earlier and earlier.answer == key[1] else ""
-            waiting.setdefault(key, []).append(replace(submission, seed=seed or before))
-            continue
-        done(1)
+    waiting = _group_new_texts(handed_in, folder, again, seed)
+    starts = _note_starts(folder, numbers)  # digests of the starting code, of earlier ones, too
+    done(len(handed_in) - sum(map(len, waiting)))
 
     def finish(group: list[Submission], result: Result) -> None:
         """Keep the result of a text for all who have handed it in, and report progress."""
-        # of the starting code, of earlier versions, too
         digests = starts.get(group[0].exercise, ())
         if (
             result.lines
@@ -224,10 +200,10 @@ def grade_all(
         )
         done(len(group))
 
-    kernels = [group for group in waiting.values() if _is_kernel(group[0])]
+    kernels = [group for group in waiting if _is_kernel(group[0])]
     added = {task.number: task.folder for task in exercises().values() if not task.of_series}
     try:
-        for group in waiting.values():  # in this thread: they may train
+        for group in waiting:  # in this thread: they may train
             if not _is_kernel(group[0]):
                 finish(group, _grade(group[0], unsafe))
         with contextlib.ExitStack() as stack:
@@ -245,6 +221,40 @@ def grade_all(
             f"stopped: {finished} of {len(handed_in)} are graded; the same command goes on"
         ) from None
     return failed
+
+
+def _group_new_texts(
+    handed_in: Sequence[Submission], folder: Path, again: bool, seed: str
+) -> list[list[Submission]]:
+    """Return the submissions that need grading, in groups of equal texts, each of which is graded once.
+
+    The others get the result of an equal text, which is in the folder of results already. `again`
+    and `seed` are as for `grade_all`.
+    """
+    # of any student, by exercise, text and version
+    graded = {
+        (old.exercise, old.answer, old.grader): path
+        for path, old in _read_all(folder)
+        if old.answer
+    }
+    numbers = {submission.exercise for submission in handed_in if not submission.problem}
+    tasks = {number: digest_task(number) for number in numbers}
+    waiting: dict[tuple, list[Submission]] = {}
+    for submission in handed_in:
+        earlier, number = _read(_choose_path(folder, submission)), submission.exercise
+        key = (
+            number,
+            _digest_answer(submission),
+            _digest_lab() if submission.problem else tasks[number],
+        )
+        if earlier and earlier.answer == key[1] and (earlier.grader == key[2] or not again):
+            _keep(folder, submission, earlier, earlier)  # its time may have changed
+        elif key in graded and (result := _read(graded[key])):
+            _keep(folder, submission, replace(result, before="", regraded=""), earlier)
+        else:  # the same text keeps its seed, so that a regrade draws the same inputs
+            before = earlier.seed if earlier and earlier.answer == key[1] else ""
+            waiting.setdefault(key, []).append(replace(submission, seed=seed or before))
+    return [*waiting.values()]
 
 
 def _keep(
@@ -323,12 +333,12 @@ def _get_result(submission: Submission, future: Future) -> Result:
 
 
 def start_workers(jobs: int | None, most: int) -> Executor:
-    """Return an executor for `most` submissions: of threads, or of processes where so many threads would wait.
+    """Return an executor that grades `jobs` submissions at a time: by default as many as there are processor cores.
 
-    `jobs` is the number of submissions at a time, by default as many as there are processor cores.
+    `most` is the number of submissions: more workers are not started.
     """
     jobs = max(1, min(jobs or os.cpu_count() or 1, most))
-    if jobs <= _THREADS:
+    if jobs <= _THREADS:  # more threads would wait for each other
         return futures.ThreadPoolExecutor(jobs)
     return futures.ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _prepare_worker)
 
@@ -342,15 +352,15 @@ def _prepare_worker() -> None:
 
 # ------------------------------------------------------------------------------------- What is kept
 def read_results(out: Path) -> Iterator[Result]:
-    """Yield the results that `grade_all` has kept in `out`; a file that is none is a result that says so.
+    """Yield the results that `grade_all` has kept in `out`.
 
-    LabError for another version's.
+    A damaged file gives a result that says so. Raises LabError for a file of another version.
     """
     return (result for _, result in _read_all(out / "results"))
 
 
 def owns_results(out: Path) -> bool:
-    """Return whether `out` has a folder of results that `grade_all` has made: with a result, or with `_STARTS`."""
+    """Return whether the folder `out` is one that `grade_all` has written results to, so that it may write there."""
     folder = out / "results"
     return (folder / _STARTS).is_file() or any(map(_read, folder.glob("*.json")))
 
@@ -361,7 +371,7 @@ def read_result(out: Path, student: str, exercise: str) -> Result | None:
 
 
 def list_orphans(out: Path, handed_in: Iterable[Submission]) -> list[tuple[Path, Result]]:
-    """Return (file, result) of the results in `out` whose student and exercise are not among these hand-ins."""
+    """Return the results in `out` whose student and exercise are not among these hand-ins, as (file, result)."""
     here = {(submission.student, submission.exercise) for submission in handed_in}
     return [
         (path, item)
@@ -637,16 +647,13 @@ def _grade_answer(exercise: Exercise, answer: str | tuple, unsafe: bool) -> grad
 def grade_in_sandbox(exercise: Exercise, source: str, unsafe: bool = False) -> grade.Grade:
     """Run a kernel that is not trusted in the sandbox (or, if `unsafe`, without one where there is none); grade it.
 
-    The arrays and counters come from the child process's answer, which carries a word that the
-    child got before it compiled anything. They are judged here. LabError if the child came to no
-    result; the message says why.
-
-    With ``--untrusted`` the child refuses what is more than a kernel, and packs its files into one,
-    ``answer``: its record has ``events``, marks and launches, and ``arrays``, "CASE-RUN-NAME" to an
-    array's .npy file in base64.
+    A child process runs the kernel and writes its arrays and counters to a file; they are judged
+    here. LabError if the child came to no result; the message says why.
     """
     with temporary.folder() as folder:
         command, environment = grade.write_job(exercise, source, folder)
+        # The child gets a secret word before it compiles the kernel. An answer without the word was
+        # not written by the child.
         word = make_nonce()
         child = sandbox.run(
             [*command, "--untrusted"],
@@ -658,6 +665,7 @@ def grade_in_sandbox(exercise: Exercise, source: str, unsafe: bool = False) -> g
         )
         record = read_answer(child, folder / "answer", word)
     status = processes.Ended(child.status, child.seconds)
+    # "CASE-RUN-NAME" -> array; the child has sent .npy files in base64
     arrays = {
         name: np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
         for name, text in record["arrays"].items()

@@ -24,10 +24,11 @@ Item, Result = TypeVar("Item"), TypeVar("Result")
 def read_limited(
     items: Sequence[Item], read: Callable[[Item], Result], seconds: int = READ_S
 ) -> list[Result | None]:
-    """Return ``read(item)`` of each item; None for those that a child process did not come to within the limits.
+    """Return ``read(item)`` of each item, computed in a child process with limits; None for items after a limit.
 
-    The child writes each result to a pipe, with its length in front, so that the results up to a
-    limit are kept. Without `os.fork`, this process reads, without limits.
+    Students' files may need too much time or memory. The child writes each result to a pipe, with
+    its length in front, so that the results before a limit are kept. Without `os.fork`, this
+    process reads, without limits.
 
     Parameters
     ----------

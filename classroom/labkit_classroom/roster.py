@@ -35,7 +35,7 @@ class Person:
     extensions: Mapping[str, str] = field(default_factory=dict)
 
     def extended_deadline(self, exercise: str, due: datetime) -> datetime:
-        """Return until when this student may hand in: `due`, the deadline of the others, or a later time."""
+        """Return until when this student may hand in an exercise: `due`, the others' deadline, or a later time."""
         extension = self.extensions.get(exercise.lower()) or self.extensions.get("") or "0"
         return max(due, extend_deadline(extension, due))
 
@@ -182,9 +182,9 @@ def parse_time(text: str) -> datetime:
 
 
 def extend_deadline(text: str, due: datetime) -> datetime:
-    """Return the deadline with an extension: hours after `due`, or a time.
+    """Return the extended deadline: `text` has the hours after `due` ("48"), or the new deadline as a time.
 
-    LabError if it is neither.
+    Raises LabError if it is neither.
     """
     try:
         return due + timedelta(hours=float(text))

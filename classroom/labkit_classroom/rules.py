@@ -34,7 +34,10 @@ class Rules:
     roster: Roster | None = None
 
     def student_key(self, student: str) -> str:
-        """Return one key for all names that a student's hand-ins have: the roster's id, or the name in lower case."""
+        """Return the key that stands for a student, whatever the name of a hand-in: the roster's id, or else the name.
+
+        A name is in lower case.
+        """
         person = self.roster.find_student(student) if self.roster else None
         return person.id if person else normalize_name(student)
 
@@ -49,10 +52,10 @@ class Rules:
         return Fraction(min(shares)).limit_denominator(1000)
 
     def share_groups(self, handed_in: Iterable[Submission]) -> list[Submission]:
-        """Return hand-ins, with a group's also as hand-ins of each member who has handed in none to that exercise.
+        """Give a group's hand-in to each of its members who has handed in nothing to that exercise.
 
-        A group's hand-ins are its members' and those under its own name. Of several the last one is
-        taken.
+        A group's hand-ins are those of its members and those under the group's name; the last one to
+        an exercise counts. Returns the hand-ins of all students; none is under a group's name.
         """
         items = [(self.student_key(item.student), item) for item in handed_in]
         names = {key: item.student for key, item in items}
@@ -66,7 +69,7 @@ class Rules:
             of_group = [
                 item for key, item in items if item.exercise and (key in members or key == group)
             ]
-            # Later items replace earlier ones: those with a problem come first.
+            # sorted so that in the dict the latest without a problem replaces the others
             last = {
                 item.exercise: item
                 for item in sorted(of_group, key=lambda item: (not item.problem, item.submitted_at))
@@ -81,7 +84,11 @@ class Rules:
 
 
 def read_rules(path: Path, roster: Roster | None = None) -> Rules:
-    """Read rules from a TOML file; LabError if it has something else, or a student of two groups or of no roster."""
+    """Read from a TOML file what late hand-ins lose, which students work in groups, and the instructor's marks.
+
+    Raises LabError, which says what is wrong, if the file has anything else, a student in two
+    groups, or a student who is not in the roster.
+    """
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

@@ -28,14 +28,17 @@ def available() -> bool:
 
 
 def require(unsafe: bool = False) -> None:
-    """Raise an EngineError, which says why, if there is no sandbox and the user needs one (not `unsafe`), or no g++."""
+    """Raise EngineError, which says why, if kernels cannot be graded: without g++, or (unless `unsafe`) a sandbox."""
     if not unsafe:
         sandbox.require(VIEW, _REMEDY)
     untrusted.require_gcc()
 
 
 def precompile(check: str) -> tuple[Path, ...]:
-    """Return the paths of the engine's compiled files for these tools of check mode and the lab's kernels."""
+    """Compile what the engine needs for these tools of check mode and the lab's options; return the files' paths.
+
+    They are kept in the engine's cache, so that no submission waits for them.
+    """
     return sandbox.precompile(check, tuple(NVCC_OPTIONS))
 
 
@@ -45,7 +48,7 @@ def describe_walls() -> str:
 
 
 def describe_unusual() -> str:
-    """Return `describe_walls` if this process has tried them, and the sandbox is a container or a wall is missing."""
+    """Return `describe_walls` if kernels were run in a container, or without one of the walls; else ""."""
     if not sandbox.try_walls.cache_info().currsize:
         return ""  # no kernels were run
     unusual = sandbox.in_container() or any(sandbox.try_walls(VIEW).values())

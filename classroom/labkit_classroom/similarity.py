@@ -75,9 +75,10 @@ def _list_words(source: str) -> Iterator[tuple[str, int, int]]:
 
 
 def tokenize(source: str) -> list[tuple[str, int, int]]:
-    """Return the tokens of a source as (word, begin, end), as in ``source[begin:end]``, without braces.
+    """Return the tokens of a source as (word, begin, end), the place ``source[begin:end]``, to compare sources.
 
-    A name that its author has chosen becomes "name".
+    A name that the author has chosen becomes "name", and braces are left out, so that sources with
+    other names are still alike.
     """
     code = code_only(source)
     defined = set(_DEFINED.findall(code))
@@ -89,7 +90,7 @@ def tokenize(source: str) -> list[tuple[str, int, int]]:
         if (word[0].isalpha() or word[0] == "_") and not (
             member or word in _KEPT or word.startswith("__")
         ):
-            # of CUDA or C++
+            # a function that the source calls and does not define is CUDA's or C++'s
             is_library = word not in defined and code[end : end + 4].lstrip().startswith("(")
             word = word if is_library else "name"
         words.append((word, begin, end))
@@ -115,7 +116,10 @@ def find_pairs(handed_in: Sequence[Submission], most: int = 50) -> list[Pair]:
 
 
 def report_short(handed_in: Sequence[Submission]) -> list[str]:
-    """Return a line per exercise: how many hand-ins are too short to compare, and how many of them are equal."""
+    """Return a line per exercise: how many hand-ins are too short to compare, and how many of them are equal.
+
+    A hand-in is too short if it has fewer than LEAST runs of tokens that the starting code lacks.
+    """
     lines = []
     for number, by_student in _group_texts(handed_in):
         start_runs = _find_runs(start := by_name(number).start).keys()
@@ -150,7 +154,10 @@ def _group_texts(handed_in: Sequence[Submission]) -> list[tuple[str, dict[str, s
 
 
 def write_page(path: Path, pairs: Sequence[Pair]) -> Path:
-    """Write a page that shows each pair side by side; LabError if something other than an earlier page is there."""
+    """Write a page that shows each pair of hand-ins side by side.
+
+    Raises LabError if something other than an earlier page is at the path.
+    """
     existing = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
     if os.path.lexists(path) and _TITLE not in existing:
         raise LabError(

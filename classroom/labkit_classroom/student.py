@@ -90,10 +90,11 @@ def require_empty(folder: Path) -> None:
 
 
 def list_files() -> Iterator[Path]:
-    """Yield the checkout's files that git tracks; without git, all files that no run of the lab has made.
+    """Yield the files of the checkout that an edition for students is made from.
 
-    Those of _LEFT_OUT, such as tests, are left out. Raises LabError if labkit is not used from a
-    checkout, or git fails.
+    They are those that git tracks; without git, all that no run of the lab has made. Those of
+    _LEFT_OUT, such as tests, are left out. Raises LabError if labkit is not used from a checkout,
+    or git fails.
     """
     checkout = PACKAGE.parent
     if not (checkout / "notebooks").is_dir():
@@ -127,7 +128,7 @@ def _walk_checkout(checkout: Path) -> Iterator[Path]:
 
 
 def remove_solution(path: Path) -> str:
-    """Return the text of an exercise's file as students get it; empty if they do not get it."""
+    """Return the text of a file of an exercise without its solution, as students get it; "" if they do not get it."""
     if path.suffix == ".cu":
         return without_solution(read(path))
     if path.suffix == ".py":
@@ -137,10 +138,10 @@ def remove_solution(path: Path) -> str:
 
 
 def remove_answers(module: str) -> str:
-    """Return the source of an exercise's module without the answers if it asks for numbers.
+    """Return the source of an exercise's Python module, for students: without the answers if it asks for numbers.
 
-    The function or lambda that `labkit.exercises.subjects.Numbers` gets as its solution then
-    returns an empty tuple.
+    In such a module, ``Numbers(solution=...)`` gets a function or a lambda that returns the
+    answers. Its body is replaced, so that it returns an empty tuple.
     """
     tree, lines = ast.parse(module), module.encode().splitlines(keepends=True)
     calls = (

@@ -91,7 +91,7 @@ def _match_name(stem: str) -> re.Match | None:
 
 
 def find_exercise_name(source: str) -> str:
-    """Return the exercise that a kernel cell names in its first line; empty if it names none."""
+    """Return the exercise that a notebook's kernel cell names in its first line, such as "04a"; "" if it names none."""
     match = _CELL.match(source)
     return match[1] if match else ""
 
@@ -130,10 +130,10 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
         raise LabError(
             "there is nothing to grade: give notebooks, .cu files, or folders that have some"
         )
-    texts: dict[str, str] = {}  # of a large class many are equal
-    exercises_of = Counter()  # by the student, to limit what is read
+    texts: dict[str, str] = {}  # equal texts of a large class are kept once
+    exercises_of = Counter()  # how many exercises each student has named: there is a limit
     for (file, path), items in zip(files, _read_by_student(files, student), strict=True):
-        # fields of a submission: its time, and the manifest's student
+        # fields of a submission: when it was handed in, and the student if the manifest names one
         known = _read_time(file, path, manifest)
         for item in items:
             text = (
@@ -174,13 +174,14 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
 
 
 def explain_missing(handed_in: Iterable[Submission], only: Iterable[str]) -> list[Submission]:
-    """Return a submission with a `problem`, to each exercise of `only`, of the students who answer none of them.
+    """Return submissions that say "there is no answer to 04a" for students who answered only other exercises.
 
-    They have handed in answers to others; a cell may have been deleted.
+    There is one for each exercise of `only`, the numbers of those that were assigned. A student may
+    have deleted the cell that names the exercise.
     """
-    of_students: dict[str, list[Submission]] = {}
+    by_student: dict[str, list[Submission]] = {}
     for item in handed_in:
-        of_students.setdefault(item.student, []).append(item)
+        by_student.setdefault(item.student, []).append(item)
     known = exercises()
     return [
         Submission(
@@ -191,7 +192,7 @@ def explain_missing(handed_in: Iterable[Submission], only: Iterable[str]) -> lis
             submitted_at=items[-1].submitted_at,
             clock=items[-1].clock,
         )
-        for student, items in of_students.items()
+        for student, items in by_student.items()
         if all(item.exercise in known and item.exercise not in only for item in items)
         for number in sorted(only)
     ]
@@ -212,7 +213,7 @@ def _read_manifest(path: Path) -> dict[str, dict[str, str]]:
 
 
 def list_unused_entries(path: Path) -> list[str]:
-    """Return the paths in a folder's manifest that name no file in it, and no folder of a student."""
+    """Return the paths in a folder's manifest.csv that do not exist in it, or that are folders inside a student's."""
     entries = _read_manifest(path) if path.is_dir() else {}
     return [
         name
@@ -240,7 +241,7 @@ def _read_time(file: Path, path: Path, manifest: dict) -> dict[str, str]:
 
 
 def escape(text: str) -> str:
-    """Return a text with invalid bytes, controls and invisible letters as escapes, so that a terminal obeys none."""
+    """Return a text whose invalid bytes, control characters and invisible letters are escaped, for a terminal."""
     return escape_controls(text, _SPACES)
 
 
