@@ -30,7 +30,11 @@ MOST = 20
 
 
 def serve(batch):
-    """For each line "rung layer" of the input, print the processor seconds of the op: the shorter of two runs."""
+    """Be a child process of `start`: time the kernel that each line of the input asks for.
+
+    A line is "tiling 1": a rung's name and the index of a layer. The answer is a line with the
+    processor seconds of the op, the less of two runs.
+    """
     plans = {}
     for line in sys.stdin:
         name, index = line.split()
@@ -66,7 +70,7 @@ def start(batch, tools):
 
 
 def ask(child, name, index):
-    """Ask a child for the seconds of one run."""
+    """Let a child process of `start` run a rung on a layer, by their name and index; return its processor seconds."""
     child.stdin.write(f"{name} {index}\n")
     child.stdin.flush()
     return float(child.stdout.readline())
@@ -76,7 +80,10 @@ say = functools.partial(print, file=sys.stderr, flush=True)
 
 
 def measure(children):
-    """Yield rung, layer, and the least seconds of each child, for every rung and layer."""
+    """Yield (rung, layer, {mode: least processor seconds}) for every rung and layer, then end the children.
+
+    `children` maps a mode to its child process. They are asked in turns.
+    """
     for rung in RUNGS:
         for index, layer in enumerate(labkit.LENET86):
             best = dict.fromkeys(children, float("inf"))
@@ -90,7 +97,10 @@ def measure(children):
 
 
 def main(batch):
-    """Print the table on stderr and the sentence on stdout."""
+    """Measure how much slower check mode is; print a table on stderr and a sentence for the documents on stdout.
+
+    The exit status is 1 if counting takes more than MOST times as long as running.
+    """
     say(
         f"batch {batch}, one worker; processor time of an op in ms, and how many times slower than run mode\n"
     )
@@ -104,14 +114,14 @@ def main(batch):
             f"{ratio['counters']:7.1f}x{1e3 * best['checks']:10.1f}{ratio['checks']:7.1f}x"
         )
     counters, checks = ([ratio[mode] for ratio in ratios] for mode in ("counters", "checks"))
-    said = (
+    sentence = (
         f"A kernel takes {min(counters):.1f} to {max(counters):.1f} times as long as in `hostcuda run` if hostcuda "
         "counts its memory accesses. With all four checks of `hostcuda sanitize`, a kernel takes "
         f"{min(checks):.0f} to {max(checks):.0f} times as long as in `hostcuda run`. These figures are for the lab's "
         f"kernels {RUNGS[0].number:02} to {RUNGS[-1].number:02} on both layers of lenet86 with {batch} images. The "
         f"processor was an {labkit.device().name}, {datetime.date.today()}."
     )
-    print(said)
+    print(sentence)
     sys.exit(max(counters) > MOST)
 
 

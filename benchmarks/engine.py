@@ -140,7 +140,7 @@ class Worker:
         return answer
 
     def stop(self):
-        """End the process."""
+        """End the worker's process."""
         self.pipe.close()
         self.process.join(10)
 
@@ -220,7 +220,10 @@ class _Engine:
 
 # ------------------------------------------------------------------------------------------- tables
 def measure(rounds: int) -> str:
-    """Run everything; return the tables as Markdown."""
+    """Measure the CPU engine's speed, beside a loop nest in C++; return the table and sentences as Markdown.
+
+    Each kernel is timed `rounds` times, with one worker, with two, and on fibers; so are launches.
+    """
     processors = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     )
@@ -299,12 +302,12 @@ def measure(rounds: int) -> str:
 
 
 def rate(layer: Layer, seconds: list[tuple[float, float]]) -> float:
-    """Return the millions of multiply-adds per second of processor time."""
+    """Return the millions of multiply-adds of a layer per second of processor time, by the median of the times."""
     return layer.macs(BATCH) / statistics.median(spent[PROCESSOR] for spent in seconds) / 1e6
 
 
 def ratio(slow: list[tuple[float, float]], fast: list[tuple[float, float]], clock: int) -> str:
-    """Return how many times as fast: the median over the rounds of the ratio within each round."""
+    """Return how many times as fast `fast` is as `slow`: the median over the rounds of the ratio within each round."""
     return f"{statistics.median(a[clock] / b[clock] for a, b in zip(slow, fast, strict=True)):.2f}"
 
 

@@ -21,8 +21,9 @@ _KERNEL = re.compile(
 
 
 def modes(**arguments) -> dict[str, list[str]]:
-    """Map "loops", "fibers" (with the reason) and "none" (no barrier is needed) to a source's kernels.
+    """Return in which mode the engine runs each kernel of a source: {"loops": ["`f`"], "fibers": [...], "none": []}.
 
+    A kernel on fibers has the reason, "`g`: it uses ..."; "none" has the kernels without barriers.
     The arguments are those of `hostcuda.source.rewritten`.
     """
     kernels = {"loops": [], "fibers": [], "none": []}
@@ -33,7 +34,7 @@ def modes(**arguments) -> dict[str, list[str]]:
 
 
 def table() -> str:
-    """Return the table as Markdown."""
+    """Return a table in Markdown of the mode in which the engine runs each kernel of the ladder and the corpus."""
     sources = {}
     for rung in LADDER:
         chosen = variant(rung.number)

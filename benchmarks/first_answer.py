@@ -70,7 +70,7 @@ print("\n" + json.dumps(seconds))
 
 
 def run_python(tree: Path, cache: Path, *arguments: str) -> str:
-    """Run Python with the engine and the lab of that folder; return what it prints."""
+    """Run Python with the engine and the lab in the folder `tree`, and another cache folder; return what it prints."""
     environment = {
         **os.environ,
         "PYTHONPATH": f"{tree}{os.pathsep}{tree / 'engine'}",
@@ -91,7 +91,10 @@ def run_python(tree: Path, cache: Path, *arguments: str) -> str:
 
 
 def measure(tree: Path, cache: Path, *arguments: str) -> float:
-    """Run a command of `hostcuda`, of the engine in that folder; return its processor seconds with its children's."""
+    """Run a command of `hostcuda` with the engine in the folder `tree`; return the processor seconds that it took.
+
+    Those of its child processes are included.
+    """
 
     def read() -> float:
         """Return the processor seconds of the children that have ended."""
@@ -145,19 +148,22 @@ class Rounds:
             self._note(f"{command}, {what}", version, taken)
 
     def run_warm(self, number: int) -> None:
-        """Run what needs none of the engine's own files, but those that a change needs."""
+        """Measure programs whose kernels have changed, the same programs again, and a notebook's cells.
+
+        The cache has the engine's own compiled files already. `number` is the round's.
+        """
         warm = self.folder / "warm"
         for command in COMMANDS:
             self._write_program()
             for what in ("changed", "again"):
                 for version, tree in self.trees.items():
-                    # each has the cache of its own program, beside the engine's files
+                    # each version has a copy of the program, and compiles it on its own
                     taken = measure(tree, warm, command, self._copy_program(version))
                     self._note(f"{command}, {what}", version, taken)
         for version, tree in self.trees.items():
             cells = f"{number + 2}{[*self.trees].index(version)}"
-            told = run_python(tree, warm, "-c", NOTEBOOK, cells)
-            for what, taken in json.loads(told.splitlines()[-1]).items():
+            output = run_python(tree, warm, "-c", NOTEBOOK, cells)
+            for what, taken in json.loads(output.splitlines()[-1]).items():
                 self._note(what, version, taken)
 
     def _copy_program(self, version: str) -> str:
@@ -167,7 +173,7 @@ class Rounds:
         return str(path)
 
     def run_new(self) -> None:
-        """Run what begins with a new cache: the first program, and `hostcuda prepare`."""
+        """Measure what takes longest, because the cache is empty: the first program, and `hostcuda prepare`."""
         new = self.folder / "new"
         for command in COMMANDS:
             self._write_program()

@@ -107,7 +107,7 @@ class Watch(threading.Thread):
         self.ended = threading.Event()
 
     def run(self) -> None:
-        """Sample until `ended` is set."""
+        """Sample the memory of the browser's processes every 0.1 s, and keep its maxima, until `ended` is set."""
         while not self.ended.wait(0.1):
             processes = self.processes
             sizes = {process: memory(process) for process in processes}
@@ -116,19 +116,24 @@ class Watch(threading.Thread):
             self.most, self.more = max(self.most, *pages), max(self.more, private - self.begin)
 
     def take(self, processes: dict[int, str]) -> tuple[str, str]:
-        """Return `most` and `more` [MB] since the last call; from now on sample these processes."""
+        """Return the largest memory [MB, as texts] since the last call; from now on sample these processes.
+
+        The first is the memory of the largest page, the second what all processes have added since
+        the begin.
+        """
         taken = tuple(str(size // 1_000_000) for size in (self.most, self.more))
         self.processes, self.most, self.more = processes, 0, 0
         return taken
 
     def read_processor_s(self) -> float:
         """Return the processor seconds that the pages' processes have used so far."""
-        total = 0
+        ticks = 0
         for process, kind in self.processes.items():
-            with contextlib.suppress(OSError):  # it has ended
-                text = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2]
-                total += (kind == "renderer") * sum(map(int, text.split()[11:13]))
-        return total / os.sysconf("SC_CLK_TCK")
+            if kind == "renderer":  # a process that runs pages
+                with contextlib.suppress(OSError):  # it has ended
+                    text = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2]
+                    ticks += sum(map(int, text.split()[11:13]))  # in user mode and in the kernel
+        return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def read_load() -> float:
@@ -151,7 +156,7 @@ def visit_page(address: str) -> list[tuple]:
     )
     with Chromium() as browser:
         browser.goto(f"{address}04_tiling.html")
-        time.sleep(1)  # it draws
+        time.sleep(1)  # until the page is drawn
         watch = Watch(browser.processes())
         watch.start()
 
@@ -202,15 +207,15 @@ def visit_page(address: str) -> list[tuple]:
 def measure_exercise(
     browser: Chromium, watch: Watch, asked: Exercise, rounds: int
 ) -> list[tuple[float, float]]:
-    """Return (seconds, processor seconds) of Run, of Count and check, and of Grade for start and solution.
+    """Return (seconds, processor seconds) of four clicks: Run, Count and check, Grade of the start and of the solution.
 
-    They are the least of `rounds`. What is not right is printed on standard error.
+    Each is the least of `rounds`. A click with a wrong result is printed on standard error.
     """
     best = [(1e9, 1e9)] * len(METHODS)
     for turn in range(rounds):
         for i, method in enumerate(METHODS):
             text = asked.start if i == 2 else asked.solution
-            # a comment that no other call has: everything is compiled
+            # the comment makes each text a new one, so that it is compiled
             request = {"exercise": asked.number, "source": f"{text}\n// {turn}, {i}\n"}
             before = watch.read_processor_s()
             done = browser.evaluate(ASKED, method, request)
@@ -225,7 +230,7 @@ def measure_exercise(
 
 
 def measure_exercises(address: str, chosen: list[Exercise], rounds: int) -> None:
-    """Print the table of exercises, in one session, and how long Stop takes."""
+    """Measure the exercises in one session of the browser; print a table, and how long the button Stop takes."""
     with Chromium() as browser:
         browser.goto(f"{address}playground/licences.txt")
         watch = Watch(browser.processes())
@@ -265,7 +270,7 @@ def measure_exercises(address: str, chosen: list[Exercise], rounds: int) -> None
 
 
 def main() -> None:
-    """Print the tables."""
+    """Measure page 04 and the exercises in Chromium, and print the tables; options are those of the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

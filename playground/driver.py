@@ -86,7 +86,11 @@ class Chromium:
             return answer["result"]
 
     def evaluate(self, function: str, *arguments):
-        """Return what a function of JavaScript gives in the page, after its promise is kept."""
+        """Call a function of JavaScript in the page, and return its result; a promise is awaited.
+
+        `function` is its text, such as "(a, b) => a + b"; the arguments and the result are values
+        that JSON can hold. Raises RuntimeError if the function throws.
+        """
         call = f"({function})(...{json.dumps(arguments)})"
         answer = self.send(
             "Runtime.evaluate", self._page, expression=call, awaitPromise=True, returnByValue=True
@@ -106,7 +110,7 @@ class Chromium:
             time.sleep(0.05)
 
     def press(self, keys: str) -> None:
-        """Press keys at once: "Control+Enter"."""
+        """Press a key together with the keys that are held meanwhile: "Control+Enter"."""
         *held, key = keys.split("+")
         code, number = _KEYS[key]
         about = {"key": key, "code": code, "windowsVirtualKeyCode": number}
@@ -115,11 +119,11 @@ class Chromium:
             self.send("Input.dispatchKeyEvent", self._page, type=kind, **about)
 
     def write(self, text: str) -> None:
-        """Insert a text where the page's cursor is."""
+        """Insert a text at the page's cursor, in place of what is selected."""
         self.send("Input.insertText", self._page, text=text)
 
     def processes(self) -> dict[int, str]:
-        """Return the browser's processes: the number of each, and its type, such as "renderer"."""
+        """Return the browser's processes, {id: type}; the type of a process that runs pages is "renderer"."""
         known = self.send("SystemInfo.getProcessInfo")["processInfo"]
         return {int(process["id"]): process["type"] for process in known}
 

@@ -38,7 +38,7 @@ def launch(playwright: Playwright) -> Browser:
 
 
 def main() -> None:
-    """Grade the attempt in its page, and take the pictures."""
+    """Grade the attempt in the page of its exercise, and take pictures of it for docs/images/, light and dark."""
     argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     ).parse_args()
@@ -80,11 +80,11 @@ def write(page: Page, name: str, description: str = "") -> None:
     picture = Image.open(io.BytesIO(page.screenshot(clip=area, animations="disabled")))
     about = PngImagePlugin.PngInfo()
     about.add_text("Description", description)
-    few = picture.convert("RGB").quantize(64, dither=Image.Dither.NONE)
+    reduced = picture.convert("RGB").quantize(64, dither=Image.Dither.NONE)
     if name.endswith(".png"):
-        few.save(IMAGES / name, optimize=True, pnginfo=about)
+        reduced.save(IMAGES / name, optimize=True, pnginfo=about)
     else:
-        few.convert("RGB").save(IMAGES / name, lossless=True, method=6)
+        reduced.convert("RGB").save(IMAGES / name, lossless=True, method=6)
     print(f"{name}  {(IMAGES / name).stat().st_size:,} bytes")
 
 

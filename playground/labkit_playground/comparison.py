@@ -69,9 +69,9 @@ class Array:
             self.allowed = list(self.allowed) * len(self.expected)
 
     def wrong(self) -> list[int]:
-        """Return the places, flat indices, of the elements with too large an error; NaN has one."""
+        """Return the places, flat indices, of the elements whose error is too large, or that are NaN."""
         rows = zip(self.values, self.expected, self.allowed, strict=True)
-        # not >: for NaN
+        # "not <=" instead of ">", which is false for NaN
         return [i for i, (got, wanted, most) in enumerate(rows) if not abs(got - wanted) <= most]
 
     def index(self, place: int) -> tuple[int, ...]:

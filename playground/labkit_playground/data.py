@@ -42,7 +42,11 @@ class Arrays:
         self.known: dict[bytes, int] = {}  # the digest of an array's bytes -> where they begin
 
     def add(self, array: np.ndarray) -> dict:
-        """Keep an array's bytes, once; return its description: ``at`` (in bytes), ``bytes``, ``type``, ``shape``."""
+        """Append an array's bytes to `data`, unless equal bytes are there already; return a dict that describes it.
+
+        The dict says where the page finds the array: ``at`` (offset in bytes), ``bytes``, ``type``
+        and ``shape``.
+        """
         array = np.ascontiguousarray(array)
         data = array.tobytes()
         key = hashlib.sha256(data).digest()

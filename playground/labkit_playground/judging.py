@@ -25,7 +25,7 @@ STORED: dict = {}  # the data of each exercise, by its number
 
 
 def load(stored: str) -> None:
-    """Set what the site says of the exercises: the text of ``exercises.json``, see `labkit_playground.data`."""
+    """Keep the facts of the exercises for the functions below; `stored` is the text of ``exercises.json``."""
     STORED.update(json.loads(stored))
 
 
@@ -67,10 +67,10 @@ def _describe(number: str, stored: dict) -> dict:
 
 
 def plan(number: str, source: str) -> str:
-    """Return JSON: an attempt's ``cases``, or why it is ``refused``.
+    """Return, as JSON, what the page's worker has to do to run an attempt: {"cases": [...]}, or {"refused": why}.
 
-    A case has what the worker needs: ``compile``, the arguments of the compilation; ``launches``;
-    ``buffers``; ``runs``; ``constant``, the name of the array that gets the weights, or None.
+    A case has ``compile``, the arguments of the compilation; ``launches``; ``buffers``; ``runs``;
+    and ``constant``, the name of the ``__constant__`` array that gets the weights, or None.
     `source` is the text of the attempt, a cell without its first line.
     """
     task, stored = exercise(number), STORED[number]
@@ -79,11 +79,10 @@ def plan(number: str, source: str) -> str:
     except LabError as error:
         return json.dumps({"refused": str(error)})
     names = constant_arrays(text)
-    # a convolution (`data._describe`), launched as the kernel it replaces
+    # whether the attempt replaces a rung's kernel, and is launched as that one is
     in_place_of_rung = "no_extern_c" in stored
-    # as `labkit.ladder.variants.Variant` chooses
-    only = names[0] if in_place_of_rung and len(names) == 1 else None
     # the array that gets the weights: the rung's own, else the only one that there is
+    only = names[0] if in_place_of_rung and len(names) == 1 else None
     constant = stored["constant"] if stored["constant"] in names else only
     extern_c = not in_place_of_rung and 'extern "C"' not in text
     compiled = {
@@ -126,16 +125,15 @@ def grade(number: str, source: str, events: str, arrays, hints: int) -> str:
         The number of the hint that is due; 0 for the answer to a first attempt.
     """
     task, stored = exercise(number), STORED[number]
-    # The kernel ran in the page and no process can have failed: `problem` is all that the judge
-    # reads of one.
+    # Clang's warnings get the words of g++, which the judge knows.
     records = json.loads(_UNSET.sub(r"'\1' may be used uninitialized", events))
+    # The kernel ran in the page, so no process can have failed: the judge reads only `problem`.
     result = judge(task, source, ChildResult(SimpleNamespace(problem=""), records, arrays))
     call, times = (
         f'lab.solution("{number}")' if task.solution else "",
         stored["times"] if result.passed else "",
     )
-    # To a first attempt the first hint, unless a thread that the reader can follow comes before any
-    # hint.
+    # A first attempt gets the first hint, unless its advice is a thread that the reader can follow.
     text = write_advice(result, hints or int(not result.thread_advice), call, times)
     lines = [{"ok": line.ok, "text": line.text, "kind": line.kind} for line in result.lines]
     return json.dumps(

@@ -22,14 +22,14 @@ RUNGS: dict = {}  # the data of each rung, see `labkit_playground.data`
 
 
 def load(rungs: str) -> None:
-    """Set the data of the rungs: the text of ``later/rungs.json``."""
+    """Keep the data of the rungs for the functions below; `rungs` is the text of ``later/rungs.json``."""
     RUNGS.update(json.loads(rungs))
 
 
 def merge(cell: str, number: str, rung: str) -> str:
-    """Return JSON: a cell with ``--part``, whose functions replace those of an exercise's starting code or of a rung.
+    """Put the functions of a cell in place of those with the same names in an exercise's starting code, or in a rung.
 
-    `number` is the exercise; if it is "", `rung` names the rung, "07 step=rows". The answer has the
+    `number` is the exercise; if it is "", `rung` names the rung, "07 step=rows". Returns JSON: the
     whole ``source``; ``lines``, the cell's line for each line that comes from it; ``brace``, the
     line of an open bracket in the cell, or 0. Or it has why the cell is ``refused``.
     """
@@ -43,9 +43,10 @@ def merge(cell: str, number: str, rung: str) -> str:
 
 
 def plan(rung: str, source: str) -> str:
-    """Return JSON: the ``shapes`` of a rung, each with what to compile and to launch, or why a source is ``refused``.
+    """Return, as JSON, what the page's worker has to do to check a kernel in place of a rung's.
 
-    `rung` is its name with options, "07 step=rows"; `source` is the text of the kernel in its place.
+    It is {"shapes": [...], ...}, where a shape has what to compile and to launch, or {"refused":
+    why}. `rung` is the rung's name with options, "07 step=rows"; `source` is the kernel's text.
     """
     facts, code = RUNGS[rung], code_only(source)
     place = kernel_files.Place(*facts["place"])
@@ -56,7 +57,7 @@ def plan(rung: str, source: str) -> str:
     except LabError as error:
         return json.dumps({"refused": str(error)})
     arrays, dynamic = constant_arrays(code), has_dynamic_shared(code)
-    # as `labkit.ladder.variants.Variant` chooses
+    # the array that gets the weights: the rung's own, else the only one that there is
     only = arrays[0] if len(arrays) == 1 else None
     about = {name: facts[name] for name in ("label", "storage", "mask", "exact")}
     about["constant"] = facts["constant"] if facts["constant"] in arrays else only
@@ -77,7 +78,7 @@ def plan(rung: str, source: str) -> str:
 
 
 def explain(about: str, dtype: str, size: Sequence[int], arrays) -> str:
-    """Return why an output of a rung is wrong, as `labkit.check` says it, with the first elements; "" if it is right.
+    """Return the message of `labkit.check` for a wrong output of a rung: where it is wrong, and why; "" if it is right.
 
     Parameters
     ----------

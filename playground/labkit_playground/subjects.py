@@ -43,7 +43,7 @@ class Stored:
         self.cases = tuple(Case(case["name"], case, case["counted"]) for case in stored)
 
     def source(self, attempt: str) -> str:
-        """Return the text of an attempt as it is; `labkit.exercises.subjects` has the same method."""
+        """Return the text of an attempt as it is: in the playground the page has put it together before."""
         return attempt
 
     def _numbers(self, array):
@@ -51,7 +51,10 @@ class Stored:
         return numbers(self.arrays(array), array["type"])
 
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, bytes]]) -> None:
-        """Raise CheckFailed at the first wrong output; `runs` has, per run, the bytes that a kernel wrote, by name."""
+        """Compare the arrays that a kernel wrote with the stored right ones; raise CheckFailed at the first wrong one.
+
+        `runs` has a dict per run: the name of each output and its bytes.
+        """
         for run, arrays in zip(case.what["runs"], runs, strict=True):
             for wanted in run["outputs"]:
                 array = Array(
@@ -89,16 +92,16 @@ class Stored:
             raise CheckFailed(f"{wrong}{unset if untouched else ''}") from None
 
     def last_launch(self, message: str) -> LastLaunch:
-        """Return the last launch, on the shape that a message of `compare` names."""
+        """Return the last launch of the case whose shape a message of `compare` names, to explain a wrong result."""
         case = next(case for case in self.stored if case["on"] in message)
-        # without the batch
-        launch, (_, *outputs) = (case["launches"][-1], case["runs"][0]["outputs"][0]["shape"])
+        launch = case["launches"][-1]
+        _, *outputs = case["runs"][0]["outputs"][0]["shape"]  # without the batch
         return LastLaunch(
             launch["kernel"], launch["grid"], launch["block"], tuple(outputs), case["layer"]
         )
 
     def measure(self, case: Case, runs: Sequence[Mapping[str, bytes]]) -> Counts:
-        """Return {"largest_error": of the last run, relative to sum |x| |k|}; {} if the case has no real numbers."""
+        """Return {"largest_error": 1e-7}: of the last run, relative to the sum of |x| |k|; {} without real numbers."""
         wanted = case.what["runs"][-1]["outputs"][0]
         if "scale" not in wanted:
             return {}
