@@ -55,10 +55,10 @@ def fingerprint() -> str:
 def engine_files(options: Sequence[str] = (), programs: bool = True) -> list[Path]:
     """Return the paths of the engine's own compiled files in the cache; make them if they are missing.
 
-    They are the runtime library, its digest, and folders of precompiled headers: those for kernels
-    and, with `programs`, those for whole programs. `options` are nvcc's options, on which the headers
-    depend. A sandbox with a cache of its own gets copies, and need not compile them. CompileError if
-    the compiler is missing or fails.
+    A sandbox with a cache of its own gets copies, and need not compile them. They are the runtime
+    library, its digest, and folders of precompiled headers: those for kernels and, with `programs`,
+    those for whole programs. `options` are nvcc's options, on which the headers depend.
+    CompileError if the compiler is missing or fails.
     """
     runtime = build_library()
     units = [
@@ -77,9 +77,9 @@ def precompile(
     arch: str | None = None,
     include_dirs: Iterable[str | Path] | None = None,
 ) -> Path:
-    """Compile a source into the cache as a process compiles it whose ``HOSTCUDA_CHECK`` lists these tools.
+    """Compile a source for check mode into the cache, so that a process with these `tools` in HOSTCUDA_CHECK finds it.
 
-    Return the path of the shared library. The other parameters are those of `hostcuda.compiler.SourceModule`.
+    Returns the path of the shared library. The other parameters are those of `hostcuda.compiler.SourceModule`.
     CompileError if it does not compile.
     """
     unit = make_unit(source, options, no_extern_c, arch, include_dirs, tools=(*tools,))
@@ -87,11 +87,11 @@ def precompile(
 
 
 def read_shared_bytes(library: Path, kernel: str) -> int | None:
-    """Return the bytes of static shared memory of a kernel, by its symbol, in a file that `precompile` has made.
+    """Return how many bytes of static shared memory a kernel uses, from a file that `precompile` has made.
 
-    None if the file has no such kernel. The file is not loaded.
+    `kernel` is the kernel's symbol. None if the file has no such kernel. The file is not loaded.
     """
-    # here, because it refuses other processors than the engine's
+    # imported here, because the module refuses other processors than the engine's
     from hostcuda.runtime import layout
 
     return layout.read_shared_bytes(library, kernel)

@@ -26,7 +26,7 @@ app = terminal.application(
 
 
 def main() -> None:
-    """Run the command."""
+    """Run the command hostcuda, with the arguments of the command line."""
     os.environ["HOSTCUDA_WARNINGS"] = "1"  # programs show the compiler's warnings
     terminal.run(app, "hostcuda")
 
@@ -363,7 +363,8 @@ def lines(
 ) -> None:
     """Count the accesses of each line of a launch.
 
-    With the elements that the lanes of its worst request access. The cases are those of check.
+    For each line, the elements are shown that the lanes of its worst request access. The cases are
+    those of check.
     """
     _look("lines", source, cases, case, kernel, options, json, seconds=seconds, start=start)
 
@@ -387,7 +388,8 @@ def step(
 ) -> None:
     """Follow one thread of a launch from line to line.
 
-    With the variables that each line set, and its accesses. The cases are those of check.
+    For each line, the variables that it set and its accesses are shown. The cases are those of
+    check.
     """
     places = {"thread": _read_index(thread), "block": _read_index(block)}
     _look(

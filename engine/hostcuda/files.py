@@ -97,8 +97,8 @@ def locked(path: Path | str) -> Iterator[None]:
                 handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 stack.callback(os.close, handle)
                 fcntl.flock(handle, fcntl.LOCK_EX)
-                # Before it is closed: a process that was forked meanwhile has it open, too, and
-                # would keep the lock.
+                # Unlocked before it is closed: a process that was forked meanwhile has the file open,
+                # too, and would keep the lock.
                 stack.callback(fcntl.flock, handle, fcntl.LOCK_UN)
                 if os.fstat(handle).st_nlink:  # 0: its last owner has removed it
                     stack.callback(_remove, lock)

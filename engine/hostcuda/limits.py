@@ -56,23 +56,26 @@ def occupancy(threads: int, registers: int, shared: int, limits: Mapping[str, in
     Parameters
     ----------
     threads : int
-        Per block.
+        Threads per block.
     registers : int
-        Per thread.
+        Registers per thread.
     shared : int
-        Bytes per block, static and dynamic.
+        Bytes of shared memory per block, static and dynamic.
     limits : mapping
-        Of a multiprocessor, as in `MULTIPROCESSOR`.
+        The limits of a multiprocessor, as in `MULTIPROCESSOR`.
     """
     warps = math.ceil(threads / WARP)
-    per_warp = math.ceil(registers * WARP / REGISTER_UNIT) * REGISTER_UNIT
-    with_registers = (
-        limits["registers"] // per_warp // WARP_UNIT * WARP_UNIT if registers else limits["warps"]
+    # registers, warps and shared memory are allocated in units
+    registers_per_warp = math.ceil(registers * WARP / REGISTER_UNIT) * REGISTER_UNIT
+    warps_by_registers = (
+        limits["registers"] // registers_per_warp // WARP_UNIT * WARP_UNIT
+        if registers
+        else limits["warps"]
     )
-    per_block = math.ceil((shared + limits["drivers"]) / SHARED_UNIT) * SHARED_UNIT
+    shared_per_block = math.ceil((shared + limits["drivers"]) / SHARED_UNIT) * SHARED_UNIT
     blocks = min(
         limits["blocks"],
-        min(limits["warps"], with_registers) // warps,
-        limits["shared"] // max(per_block, 1),
+        min(limits["warps"], warps_by_registers) // warps,
+        limits["shared"] // max(shared_per_block, 1),
     )
     return blocks * warps / limits["warps"]

@@ -31,12 +31,16 @@ def _list_units() -> Iterator[Unit]:
 
 
 def is_prepared() -> bool:
-    """Return whether the cache has all that `prepare` makes; CompileError: there is no compiler."""
+    """Return whether the cache has all that `prepare` makes; CompileError if there is no compiler."""
     return is_built(False) and is_built(True) and all(unit.has_prelude for unit in _list_units())
 
 
 def prepare() -> None:
-    """Compile what is missing into the cache, all of it at the same time; CompileError: the compiler fails."""
+    """Compile the engine's own files into the cache ahead of time, as far as they are missing.
+
+    They are the runtime library, with and without check mode, and the precompiled headers, all
+    compiled at the same time. CompileError if the compiler fails.
+    """
     with ThreadPoolExecutor() as pool:
         # the headers one after the other in one thread: they take as long as the library beside them
         headers = pool.submit(lambda: [unit.make_prelude() for unit in _list_units()])

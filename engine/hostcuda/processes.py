@@ -46,7 +46,10 @@ def own_program(module: str, *arguments: str) -> list[str]:
 
 
 def split_python(command: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split a Python command into Python, with the option of `own_program` if it has it, and the rest."""
+    """Split the command of a Python program into Python with its option -P, if it is there, and the rest.
+
+    ["python", "-P", "-m", "x"] becomes (["python", "-P"], ["-m", "x"]).
+    """
     words = 2 if command[1] == "-P" else 1
     return list(command[:words]), list(command[words:])
 
@@ -71,12 +74,12 @@ class Ended:
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C stopped it."""
+        """Whether Ctrl-C stopped the program."""
         return self.status == -signal.SIGINT
 
     @property
     def stopped(self) -> bool:
-        """Whether its time limit or Ctrl-C stopped it before its end."""
+        """Whether a time limit or Ctrl-C stopped the program before its end."""
         return self.status is None or self.interrupted
 
     @property
@@ -95,11 +98,11 @@ class Ended:
 
     @property
     def last_lines(self) -> str:
-        """The last 12 lines of what it printed."""
+        """The last 12 lines of what the program printed."""
         return "\n".join(self.output.strip().splitlines()[-12:])
 
     def require(self, what: str, note: str = "") -> None:
-        """Return if the program came to its end.
+        """Raise an error unless the program came to its end with exit status 0.
 
         Parameters
         ----------
@@ -259,7 +262,7 @@ def run(
     )
     # the bytes that may be printed, as the option --output-limit says
     limit = None if capture else os.environ.get("HOSTCUDA_OUTPUT_LIMIT")
-    # The program writes to this process's own outputs; or into one text; or, with a limit, to
+    # The program writes to this process's own outputs; with `capture`, into one text; with a limit, to
     # threads that copy.
     captured = {
         "stdout": subprocess.PIPE,
@@ -331,12 +334,15 @@ def list_descendants(pid: int) -> list[Path]:
 
 
 def measure_memory(pid: int) -> int:
-    """Return the bytes of memory of the process `pid` and its descendants, without the files that they map."""
+    """Return how many bytes of memory the process `pid` and its descendants use, without the files that they map."""
     return sum(map(resident_bytes, list_descendants(pid)))
 
 
 def resident_bytes(process: Path) -> int:
-    """Return the bytes of memory of a process, a folder of ``/proc``, without the files that it maps; 0 if it ended."""
+    """Return how many bytes of memory a process uses, without the files that it maps; 0 if it has ended.
+
+    `process` is its folder in ``/proc``.
+    """
     with contextlib.suppress(OSError):
         status = (process / "status").read_text()
         return sum(1024 * int(kilobytes) for kilobytes in _RESIDENT.findall(status))
@@ -344,9 +350,12 @@ def resident_bytes(process: Path) -> int:
 
 
 def processor_seconds(process: Path) -> float:
-    """Return the processor time of a process, a folder of ``/proc``, and of its children that have ended; or 0."""
+    """Return the processor time in seconds of a process and of its children that have ended; 0 if it has ended.
+
+    `process` is its folder in ``/proc``.
+    """
     with contextlib.suppress(OSError):
-        # behind the name: utime, stime, cutime, cstime are fields 14 to 17 of proc(5)
+        # utime, stime, cutime and cstime are fields 14 to 17 of proc(5); the name ends field 2
         fields = (process / "stat").read_text().rpartition(")")[2].split()
         return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     return 0.0
@@ -355,7 +364,7 @@ def processor_seconds(process: Path) -> float:
 def bind_system() -> list[str]:
     """Return bubblewrap's options that show the system's programs and libraries, read-only, in a sandbox."""
     line = ["--ro-bind", "/usr", "/usr"]
-    # most are links to folders in /usr
+    # most of these are links to folders in /usr
     for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64")):
         if path.is_symlink():
             line += ["--symlink", os.readlink(path), str(path)]

@@ -258,7 +258,7 @@ def recorded(
 def counted(
     records: Sequence[dict], ended: processes.Ended, modules: Sequence[dict] = ()
 ) -> Profile:
-    """Return the profile of launches on the CPU engine.
+    """Make a profile from the records of launches on the CPU engine.
 
     `records` and `modules` are the lists that `recorded` returns. If nvcc is installed, it compiles the
     modules, and the profile has registers and occupancy, too; without modules it has none.
@@ -284,7 +284,7 @@ def counted(
         if figures[number]:
             # `Profile.summary` reads the compiler from there
             rows[-1]["source"] += f"{_REGISTERS}{compiler}"
-        # 0 counted: the host's compiler may have removed some
+        # 0 becomes "not known": the host's compiler may have removed some
         rows[-1][_TAKEN] = rows[-1].get(_TAKEN) or np.nan
         sites += [
             {"launch": number, "kernel": record["kernel"], **site}

@@ -45,10 +45,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """In the process of a test, append its outcome, a line of JSON, to the file that the parent process reads."""
+    """In the process of a test, append its outcome, a line of JSON, to the file that the parent process reads.
+
+    pytest calls this hook after each phase of a test.
+    """
     if _REPORT in os.environ:
         with open(os.environ[_REPORT], "a", encoding="utf-8") as out:
-            # Of a skipped test pytest has (file, line, reason).
+            # for a skipped test, pytest gives (file, line, reason)
             reason = (
                 report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
             )

@@ -96,7 +96,7 @@ class Findings:
 
     @property
     def table(self) -> pd.DataFrame:
-        """The rows as a DataFrame."""
+        """The findings as a DataFrame, a row for each."""
         import pandas as pd  # loads slowly, and a table that is only printed does without
 
         return pd.DataFrame(self.rows, columns=[*COLUMNS, "source"]).astype(
@@ -110,11 +110,11 @@ class Findings:
 
     @property
     def outcome(self) -> tuple[str, str]:
-        """The verdict, one of `STATUS`, and a sentence with the reason, often the summary that `verdict()` returns.
+        """The verdict, such as "pass" or "unsafe" (see `STATUS`), and a sentence with the reason.
 
         If several verdicts apply, it is the first of them in the order below.
         """
-        # kind -> the first message of this kind
+        # kind of event -> the first message of this kind
         messages = {event["kind"]: event["message"] for event in reversed(self.events)}
         if self.ended.interrupted:
             return "not checked", f"the program {self.ended.problem}"
@@ -166,7 +166,7 @@ class Findings:
         return [_format_finding(row) for row in self.rows]
 
     def notes(self) -> list[str]:
-        """Return a line per note: what is legal, and may be a mistake."""
+        """Return a line per note: about something that is legal, but may be a mistake."""
         return [
             f"note at {_format_place(event)}: {event['message']}"
             for event in self.events
@@ -251,7 +251,7 @@ def watch(
             "HOSTCUDA_CHECK_OUT": str(out),
             **({"HOSTCUDA_STRICT": "1"} if strict else {}),
         }
-        if "initcheck" in tools:  # the compiler knows of variables without a value
+        if "initcheck" in tools:  # the compiler warns of variables without a value
             environment["HOSTCUDA_WARNINGS"] = "1"
         # the engine writes both files as it goes on
         ended = processes.run(command, environment, timeout, capture)
@@ -287,15 +287,15 @@ def checked(
     ended: processes.Ended,
     events: Sequence[dict] = (),
 ) -> Findings:
-    """Return the findings in the CPU engine's records, a `LaunchRecord`'s dict per launch, and in its events.
+    """Make the findings of a program from what the CPU engine has recorded about it.
 
-    `tools` are those that ran, `ended` says how the program ended. An event is a dict with ``kind``
-    and ``message``: a "compile error", the "warnings" of a ``source``, a call that was "refused" or
-    "failed", the message of one that the program has "handled", a "note". `Findings.outcome` takes
-    its reason from them.
+    `records` has a `LaunchRecord`'s dict per launch. `tools` are those that ran; `ended` says how the
+    program ended. An event is a dict with ``kind`` and ``message``: a "compile error", the
+    "warnings" of a ``source``, a call that was "refused" or "failed", the message of one that the
+    program has "handled", a "note". `Findings.outcome` takes its reason from them.
     """
-    # Launches that were not checked to their end. After a finding, all blocks may have run
-    # nevertheless.
+    # Launches that were not checked to their end. If a launch has a finding, all its blocks may have
+    # run nevertheless.
     cut = [
         record
         for record in records
@@ -334,7 +334,7 @@ def checked(
     for event in split:
         if event["kind"] == "refused" and event["message"] in handled:
             event |= {"kind": "note", "message": f"{event['message']}; the program has handled it"}
-    # the others are copies of the host
+    # records with a negative index are copies
     launched = sum(record.get("index", 0) >= 0 for record in records)
     return Findings(
         _complete([*unset, *findings.list_findings(records)]),

@@ -14,18 +14,20 @@ if TYPE_CHECKING:
 
 
 def escape_controls(text: str, kept: str = "") -> str:
-    """Return a text with invalid bytes, controls and invisible letters as escapes, so that a terminal obeys none.
+    r"""Return a text whose invalid bytes, control characters and invisible letters are escaped, as in "\x1b".
 
-    Letters of `kept` stay as they are.
+    So a text of others, such as a file's name, cannot command a terminal. Letters of `kept` stay as
+    they are.
     """
     if text.isprintable():
         return text
     return "".join(
         letter
         if letter.isprintable() or letter in kept
+        # Python keeps an invalid byte 0x9f of a file's name as \udc9f
         else ascii(letter)[1:-1].replace(r"\udc", r"\x")
         for letter in text
-    )  # Python keeps an invalid byte 0x9f of a file's name as \udc9f
+    )
 
 
 class HTML:
@@ -54,7 +56,7 @@ def format_digits(value: float) -> str:
 
 def cell(name: str, value: Any) -> str:
     """Return a column's value as text: an integer in full, another number with three digits, "–" for a missing one."""
-    # loads slowly, and each kernel that runs in a process of its own imports this module
+    # imported here, because it loads slowly, and each process that runs a kernel imports this module
     import pandas as pd
 
     del name  # other functions that are given to `table` as its `form` use it

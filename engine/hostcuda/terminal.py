@@ -92,7 +92,7 @@ def run(app: Callable, name: str) -> None:
             app(prog_name=name)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _PATH_ERRORS:
-            # of a copy there are two files: filename2 is the one that was written
+            # an error in copying a file names two: filename2 is the one that was written
             path = error.filename2 or error.filename
             fail(name, f"{path}: {error.strerror}" if path else error.strerror or str(error))
         # PyCUDA's and the engine's exceptions say what the user's program did wrong. Any other one is a bug
@@ -105,7 +105,7 @@ def run(app: Callable, name: str) -> None:
 
 def fail(name: str, message: str) -> NoReturn:
     """Print a message of the command `name`, with its arguments' line breaks escaped, and exit with status 1."""
-    # Of an argument "a\nb/c.py", the message may also name the folder alone.
+    # The message may have an argument, "a\nb/c.py", or its folder alone.
     for given in (
         part
         for word in sys.argv
@@ -118,7 +118,7 @@ def fail(name: str, message: str) -> NoReturn:
 
 
 def among(*values: str) -> Callable[[], list[str]]:
-    """Return a function that returns the values of an option: a shell completes the option with them."""
+    """Return a function that returns the possible values of an option, with which a shell completes it."""
     return lambda: list(values)
 
 

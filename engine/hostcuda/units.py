@@ -227,7 +227,7 @@ def count_executions(record: Mapping, flow: Sequence[Mapping]) -> list[float]:
     """
     # the number of a *piece*, a group of accesses in a block -> how often warps executed it
     plays = dict(record["plays"])
-    # None: a block without a piece, which may follow from the blocks before it
+    # None: a block without a piece; its number may follow from the blocks before it
     times = [
         max((plays.get(piece, 0) for piece in block["pieces"]), default=None) for block in flow
     ]
@@ -248,7 +248,7 @@ def count_executions(record: Mapping, flow: Sequence[Mapping]) -> list[float]:
 
 
 def merge(launch_works: Sequence[Mapping]) -> dict:
-    """Return one item like those of `works` with the sums over several launches of a kernel.
+    """Add up the work of several launches of a kernel, items of `works`; return one such item.
 
     Its ``launches`` is their number, and its texts are those of the first.
     """
@@ -279,14 +279,14 @@ class Units:
 
     @classmethod
     def from_works(cls, kernel_works: Iterable[Mapping], card: Card) -> Units:
-        """Return the units of kernels from what `merge` returns for each."""
+        """Make the table of units from the work of each kernel, which `merge` returns."""
         import pandas as pd  # loads slowly, and each kernel that runs in a process of its own imports this module
 
         return cls(card, pd.DataFrame([describe_kernel(work, card) for work in kernel_works]))
 
     @property
     def shares(self) -> pd.DataFrame:
-        """The columns of the units, by the kernels' names."""
+        """How busy each unit is, in per cent of the busiest: a row per kernel, a column per unit."""
         return self.table.set_index("kernel").drop(columns=["launches", "busiest", "why_none"])
 
     @property
@@ -308,7 +308,7 @@ class Units:
         return f"{self}. {self.note}"
 
     def summary(self) -> HTML:
-        """Return a table with a row per kernel, for a page or a terminal."""
+        """Return the table of how busy each unit is, a row per kernel, for a page or a terminal."""
         rows = self.table.copy()
         rows.attrs["note"] = self.note
         for name in self.shares:
@@ -320,7 +320,10 @@ class Units:
 
 
 def describe_kernel(work: Mapping, card: Card) -> dict:
-    """Return the row of `Units.table` of a kernel from what `merge` returns for it."""
+    """Return a row of `Units.table`: how busy a kernel keeps each unit of a card, in per cent of the busiest unit.
+
+    `work` is what `merge` returns for the kernel. Units that are nearly as busy are named, too.
+    """
     cycles = compute_cycles(work, card)
     most = math.nan if work["why_none"] else max(cycles.values()) or math.nan
     shares = {name: 100 * value / most for name, value in cycles.items()}

@@ -139,7 +139,7 @@ class _Text:
 
 
 def refuse(source: str, headers: Collection[str] = ()) -> None:
-    """Refuse a source that is more than a kernel.
+    """Raise an EngineError if a submitted source is more than a kernel, or may hide what it does.
 
     Allowed are CUDA C++, those headers of CUDA and that inline PTX that the engine knows, and a few
     headers of the C++ library. The source is read as the compiler reads it: without comments, with
@@ -410,7 +410,7 @@ def refuse_symbols(
     registered: int | None = None,
     headers: Collection[str] = (),
 ) -> None:
-    """Refuse a module that calls the host or runs code while it is loaded.
+    """Raise an EngineError if a compiled module calls functions of the host, or runs code while it is loaded.
 
     Parameters
     ----------
@@ -545,12 +545,12 @@ def require_gcc() -> None:
 
 
 def guard(source: str = "", headers: Collection[str] = ()) -> None:
-    """Make this process compile and load only modules that the checks here let pass, and limit the compiler's time.
+    """Guard this process against a hostile kernel: it then compiles and loads only what the checks here let pass.
 
-    Call it in the process that runs a submission, before the submission is compiled. It sets three
-    hooks of the engine, which raise an EngineError: `_refuse_expanded_asm` gets each text for the
-    compiler, `refuse_calls` each assembler text for the linker, and `refuse_symbols` the path of each
-    compiled module. It cannot be undone.
+    The compiler's time is limited, too. Call this in the process that runs a submission, before the
+    submission is compiled. It sets three hooks of the engine, which raise an EngineError:
+    `_refuse_expanded_asm` gets each text for the compiler, `refuse_calls` each assembler text for
+    the linker, and `refuse_symbols` the path of each compiled module. It cannot be undone.
 
     Parameters
     ----------

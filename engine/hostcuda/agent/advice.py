@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hostcuda.source import code_only
 
@@ -65,40 +65,50 @@ def say_next(report: Mapping, reason: str, source: str = "", kernel: str = "") -
             if report["checked"]["cases"]
             else "Nothing was found, and the program ended with status 0"
         ) + f"{busiest and f'; busiest, by its counts: {busiest}'}."
-    too_few = ""
-    if verdict == "wrong_result" and results and (threads := results[0].get("threads")):
-        too_few = (
-            f"the case launches {threads:,} threads for {results[0]['of']:,} elements: give it a larger grid, or let "
-            "each thread write several elements."
-        )
-        if results[0]["wrong"] == results[0]["unwritten"]:
-            return f"{results[0]['array']} is right where it is written, and {too_few}"
     if verdict == "wrong_result" and results:
-        place = (
-            f"line {findings[0]['line']}: {findings[0]['says']}"
-            if findings
-            else _say_where(results[0], _find_writes(results[0]["array"], source, kernel))
-        )
-        why = ", ".join(
-            re.findall(r"[^,]*(?:overflowed, so [^,]*|has the right[^,]*)", results[0]["pattern"])
-        ).strip()
-        wrong = f"{results[0]['array']} is wrong{f' ({why})' * bool(why)}. Look at {place}."
-        return wrong + f" And {too_few}" * bool(too_few)
+        return _say_what_is_wrong(results[0], findings, source, kernel)
     if verdict == "hang" and "line" in findings[0]:
         return f"Look at what ends the loop at line {findings[0]['line']}."
     if findings and findings[0].get("line") and verdict in ("compile_error", "unsafe"):
-        line, other = findings[0]["line"], findings[0].get("other", {}).get("line")
-        if other:
-            who = (
-                f"Lines {min(line, other)} and {max(line, other)}"
-                if other != line
-                else f"Two threads at line {line}"
-            )
-            return f"{who} access the same element: {findings[0].get('remedy', 'order them')}."
-        if "remedy" in findings[0]:
-            return f"Look at line {line}: {findings[0]['remedy']}."
-        if verdict == "compile_error":
-            return f"Look at line {line}: {findings[0]['says']}."
-        hints = [f"line {finding['line']}" for finding in findings[1:] if "accesses" not in finding]
-        return f"Look at line {line} first, and at {' and '.join(hints) or 'the lines that its values come from'}."
+        return _say_which_line(findings, verdict)
     return f"{reason.rstrip('.')}."
+
+
+def _say_what_is_wrong(result: Mapping, findings: Sequence, source: str, kernel: str) -> str:
+    """Return the sentences about a wrong result: which array is wrong, where to look, and if threads are missing."""
+    too_few = ""
+    if threads := result.get("threads"):
+        too_few = (
+            f"the case launches {threads:,} threads for {result['of']:,} elements: give it a larger grid, or let "
+            "each thread write several elements."
+        )
+        if result["wrong"] == result["unwritten"]:
+            return f"{result['array']} is right where it is written, and {too_few}"
+    place = (
+        f"line {findings[0]['line']}: {findings[0]['says']}"
+        if findings
+        else _say_where(result, _find_writes(result["array"], source, kernel))
+    )
+    why = ", ".join(
+        re.findall(r"[^,]*(?:overflowed, so [^,]*|has the right[^,]*)", result["pattern"])
+    ).strip()
+    wrong = f"{result['array']} is wrong{f' ({why})' * bool(why)}. Look at {place}."
+    return wrong + f" And {too_few}" * bool(too_few)
+
+
+def _say_which_line(findings: Sequence[Mapping], verdict: str) -> str:
+    """Return the sentence about the line of the first finding, for a compile error or an unsafe access."""
+    line, other = findings[0]["line"], findings[0].get("other", {}).get("line")
+    if other:
+        who = (
+            f"Lines {min(line, other)} and {max(line, other)}"
+            if other != line
+            else f"Two threads at line {line}"
+        )
+        return f"{who} access the same element: {findings[0].get('remedy', 'order them')}."
+    if "remedy" in findings[0]:
+        return f"Look at line {line}: {findings[0]['remedy']}."
+    if verdict == "compile_error":
+        return f"Look at line {line}: {findings[0]['says']}."
+    hints = [f"line {finding['line']}" for finding in findings[1:] if "accesses" not in finding]
+    return f"Look at line {line} first, and at {' and '.join(hints) or 'the lines that its values come from'}."

@@ -14,14 +14,14 @@ _PLANE = re.compile(r"__shared__ array (\w+) of (\d+) x (\d+) ")
 
 
 def describe_case_fault(run: Run, job: Mapping) -> str:
-    """Return a sentence if the first finding of a run may be the fault of a case of `job`, else "".
+    """Return a sentence if the first finding of a run may be the fault of the case and not of the kernel, else "".
 
-    Examined are a size that is larger than its array, and a block that is smaller than a shared array.
-    The sentence says that the case is at fault for certain if another case, without this fault, is
-    right.
+    A case has the arguments and the launch. Examined are a size that is larger than its array, and a
+    block that is smaller than a shared array. The sentence says that the case is at fault for
+    certain if another case of `job`, without this fault, is right.
     """
     first = run.findings.rows[0] if run.findings.rows else None
-    # of the cases that were launched, in the order of job["cases"]
+    # the names of the cases that were launched, in the order of job["cases"]
     names = [answer["launching"] for answer in run.select("launching")]
     if first is None or not names:
         return ""

@@ -63,8 +63,12 @@ _FILLS: dict[str, Callable] = {
 
 
 def main(folder: Path) -> None:
-    """Run the job in `folder`/job.json and append the answers to `folder`/answers; an exception ends it."""
-    # ends a kernel that hangs, and keeps its record
+    """Run a job of `hostcuda.agent` in this process, a child: check a kernel, or look at its lines or a thread.
+
+    The job is in `folder`/job.json; the answers are appended to `folder`/answers. An exception ends
+    the process.
+    """
+    # an interrupt ends a kernel that hangs, and its record is kept
     signal.signal(signal.SIGINT, signal.default_int_handler)
     job = json.loads((folder / "job.json").read_text())
 

@@ -36,10 +36,10 @@ class Case(Protocol):
 
 
 def run(text: str, cases: Sequence[Case]) -> list[dict[str, np.ndarray]]:
-    """Return for each case the arrays that the reference `text`, a Python source, expects, by the parameters' names.
+    """Run a reference in a copy of this process; return for each case the right arrays, {parameter's name: array}.
 
-    For an empty text each dict is empty. EngineError if the source fails, or returns something other
-    than arrays of the case.
+    `text` is the reference, a Python source; if it is "", each dict is empty. EngineError if the
+    source fails, or returns something other than arrays of the case.
     """
     if not text:
         return [{} for _ in cases]

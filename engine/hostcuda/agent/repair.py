@@ -38,13 +38,14 @@ class Repair:
 
 
 def search(failed: Run, job: Mapping, run_source: Callable) -> Repair | None:
-    """Search for a repair of the source of `failed` on the cases of `job`; return it, or None.
+    """Search edits of a kernel that repair it, by running each one; return the repair, or None.
 
-    `run_source(source, cases)` returns the `Run` of a source on cases, or None when no time is
-    left. An edit that removes the first finding is kept, and the next one is searched on top of it.
-    A repair whose results cannot be judged is returned only if no other is found.
+    `failed` is the kernel's run on the cases of `job`. `run_source(source, cases)` returns the
+    `Run` of a source on cases, or None when no time is left. An edit that removes the first finding
+    is kept, and the next one is searched on top of it. A repair whose results cannot be judged is
+    returned only if no other is found.
     """
-    run = failed  # with the edits that were kept
+    run = failed  # the run with the edits that were kept
     kinds: list[str] = []  # of the edits that were kept
     tried = {failed.source}
     unequal = make_unequal_case(job["cases"][0])
@@ -58,6 +59,7 @@ def search(failed: Run, job: Mapping, run_source: Callable) -> Repair | None:
             if new_run is None:
                 return unjudged
             names = list(dict.fromkeys([*kinds, kind]))
+            # None: the edit is no repair; "": it is one; else why its results are in doubt
             doubt = _judge(new_run, job, job["cases"])
             if doubt == "" and unequal:
                 second_run = run_source(repaired, [unequal])
@@ -74,7 +76,7 @@ def search(failed: Run, job: Mapping, run_source: Callable) -> Repair | None:
                 lines = difflib.unified_diff(
                     failed.source.splitlines(), repaired.splitlines(), n=1, lineterm=""
                 )
-                # from 2: without the files' names
+                # without the first 2 lines, the names of the files
                 diff = "\n".join(itertools.islice(lines, 2, _MOST_LINES))
                 repair = Repair(" and ".join(names), diff, doubt)
                 if not doubt:
@@ -115,11 +117,11 @@ def _blames(run, kinds: Sequence[str]) -> bool:
 
 
 def make_unequal_case(case: Mapping) -> dict | None:
-    """Return a case with the grid of `case` and smaller sizes, odd and all different; None if it has no such sizes.
+    """Return a case like `case`, but with smaller sizes, odd and all different, on which repairs are tested.
 
     A size is an integer argument. The dimensions of arrays follow: each is a size, the difference of
     two plus 1 (a convolution's output), or a product of these; of several ways to write one, the
-    first counts. None also if a dimension is neither that nor small.
+    first counts. None is returned without sizes, or if a dimension is neither that nor small.
     """
     sizes = {
         name: value

@@ -109,10 +109,10 @@ def check(
     repairs : bool
         Try repairs of what is found.
     seconds : int
-        For the launches with their reference, or for the program's ``main``, 5 to 300: no
-        compilation is in it.
+        The time for the launches with their reference, or for the program's ``main``, without
+        compilations: 5 to 300.
     walled : bool
-        Run it in a sandbox.
+        Run the kernel in a sandbox.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def check(
     if not walled:  # else the sandbox prepares it
         sanitize.prepare(TOOLS, job["options"], program or bool(job["entry"]))
     first_run = run_job(job, _FIRST_SHARE * seconds if repairs else seconds, walled)
-    # the first compilation, which may also be that of the engine, is not in it
+    # the time begins after the first compilation, which may also be that of the engine
     deadline = time.monotonic() + (1 - _FIRST_SHARE) * seconds
     report = _build_report(first_run, job, previous)
 
@@ -228,7 +228,7 @@ def look(
 
 
 def capabilities() -> dict:
-    """Return a dict: version, sandbox, tools, what is not seen or not run, limits."""
+    """Return what this machine can check, as a dict: version, sandbox, tools, what is not seen or not run, limits."""
     return {
         "version": hostcuda.__version__,
         "sandbox": sandbox.why_not() or sandbox.describe_walls(),

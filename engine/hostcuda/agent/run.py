@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -53,10 +53,10 @@ class Run:
         return [answer for answer in self.select("wrong") if answer["wrong"]]
 
     def list_launches(self) -> list[tuple[int, dict]]:
-        """Return (position of its case, record) of each launch, in order.
+        """Return (position of the case that made it, record) of each launch, in order; [] for a program without cases.
 
-        After each case the child answers "ended" with the number of its launches; a last case that was stopped has
-        records and no such answer. The launches of a program are of no case.
+        After each case the child process answers "ended" with the number of its launches. If a case was
+        stopped, it is the last one: it has records and no such answer.
         """
         ended = self.select("ended")
         owners = [i for i, answer in enumerate(ended) for _ in range(answer["launches"])]
@@ -65,7 +65,7 @@ class Run:
         return list(zip(owners, self.records, strict=False))
 
     def find_cases(self, finding: Mapping) -> list[int]:
-        """Return the positions of the cases in which something of a finding's kind was found at its line."""
+        """Return the positions of the cases that have the same finding: of its kind, at its line."""
         place = (finding["kind"], finding["line"])
         return sorted(
             {
@@ -139,10 +139,11 @@ def build_job(
     seconds: float,
     **more: Any,
 ) -> dict:
-    """Return a job for the child process, a dict with these arguments; EngineError for a malformed or large request.
+    """Return a job for the child process, a dict; EngineError for a request that is malformed or too large.
 
-    `what` is "check", "lines" or "step", and `more` are entries that only this kind of job has.
-    ``options`` become a list of words; ``entry`` is the host function that the cases call, or "".
+    `what` is the kind of job, "check", "lines" or "step", and `more` are entries that only this kind
+    has. The job has these arguments; its ``options`` are a list of words, and ``entry`` is the host
+    function that the cases call, or "".
     """
     for name in ("rtol", "atol"):
         if (value := more.get(name)) is not None and not (
@@ -176,27 +177,7 @@ def build_job(
         )
     needed = {"arguments"} if calls_host else {"grid", "block", "arguments"}
     for number, case in enumerate(cases, 1):
-        if not isinstance(case, Mapping):
-            raise EngineError(
-                f"a case is an object with grid, block and arguments, not {case!r:.40}"
-            )
-        if not isinstance(name := case.get("name") or f"case {number}", str):
-            raise EngineError(f"the name of case {number} is a text, not {name!r:.40}")
-        if missing := needed - case.keys():
-            raise EngineError(f"{name} has no {', '.join(sorted(missing))}")
-        if unknown := case.keys() - {"grid", "block", "arguments", "name", "shared_bytes"}:
-            raise EngineError(
-                f"{name} may have grid, block, arguments, name, shared_bytes, and no {min(unknown)}"
-            )
-        sizes = case.get("grid", [1]), case.get("block", [1]), [case.get("shared_bytes", 0)]
-        if not all(
-            isinstance(size, (list, tuple)) and size and all(type(side) is int for side in size)
-            for size in sizes
-        ) or not isinstance(case["arguments"], Mapping):
-            raise EngineError(
-                f"{name}: grid and block are lists of integers, shared_bytes an integer, and arguments "
-                "an object"
-            )
+        _require_case(case, number, needed)
     return {
         "what": what,
         "source": source,
@@ -208,15 +189,41 @@ def build_job(
     }
 
 
+def _require_case(case: Any, number: int, needed: Set[str]) -> None:
+    """Raise EngineError, which says why, if a case of a request is malformed; `needed` are the keys that it must have.
+
+    `number` counts the request's cases from 1.
+    """
+    if not isinstance(case, Mapping):
+        raise EngineError(f"a case is an object with grid, block and arguments, not {case!r:.40}")
+    if not isinstance(name := case.get("name") or f"case {number}", str):
+        raise EngineError(f"the name of case {number} is a text, not {name!r:.40}")
+    if missing := needed - case.keys():
+        raise EngineError(f"{name} has no {', '.join(sorted(missing))}")
+    if unknown := case.keys() - {"grid", "block", "arguments", "name", "shared_bytes"}:
+        raise EngineError(
+            f"{name} may have grid, block, arguments, name, shared_bytes, and no {min(unknown)}"
+        )
+    sizes = case.get("grid", [1]), case.get("block", [1]), [case.get("shared_bytes", 0)]
+    if not all(
+        isinstance(size, (list, tuple)) and size and all(type(side) is int for side in size)
+        for size in sizes
+    ) or not isinstance(case["arguments"], Mapping):
+        raise EngineError(
+            f"{name}: grid and block are lists of integers, shared_bytes an integer, and arguments "
+            "an object"
+        )
+
+
 def choose_tools(what: str) -> str:
     """Return the tools of check mode, separated by commas, for a job of the kind "check", "lines" or "step"."""
     return {"step": "step", "lines": "profile"}.get(what, TOOLS)
 
 
 def run_job(job: Mapping, seconds: float, walled: bool) -> Run:
-    """Run a job in a child process, in the sandbox if `walled`; return what it has left.
+    """Run a job in a child process, in the sandbox if `walled`; return its findings, records and answers as a `Run`.
 
-    The child stops itself `seconds` after its compilation, for which it has `COMPILING` more.
+    The child stops itself `seconds` after its compilation, which may take `COMPILING` seconds more.
     """
     most = seconds + COMPILING
     with temporary.folder() as folder:
@@ -244,9 +251,9 @@ def run_job(job: Mapping, seconds: float, walled: bool) -> Run:
             environment |= processes.ONE_THREAD | processes.OWN_MODULES  # as in the sandbox
             ended = processes.run(command, environment, most, capture=True, memory=MEMORY)
             records, events, answers = map(processes.lines, files)
-    # the child has ended by itself, or has said so: the time was not up in the compiler
+    # If the child has ended by itself, or has said so, the time was not up during the compilation.
     compiled = ended.status is not None or any("compiled" in answer for answer in answers)
-    # the child has stopped itself, which looks like an end with a status
+    # If the child has stopped itself at its time limit, it looks as if it had ended with a status.
     if len(others := [event for event in events if event["kind"] != TIME_UP]) < len(events):
         compiled, ended = True, replace(ended, status=None, seconds=seconds)
     findings = sanitize.checked(records, sanitize.TOOLS, ended, others)

@@ -69,7 +69,7 @@ def stop() -> list[tuple]:
 
 
 def record_call(name: str, start: float, duration: float) -> None:
-    """Add a call, with its start and duration in seconds, to the trace, if it is on: used for compilations."""
+    """Add a call, such as a compilation, with its start and duration in seconds to the trace, if it is on."""
     if _untraced:
         _calls.append((name, start, duration))
 

@@ -156,7 +156,7 @@ class Device:
         return f"CPU engine ({processor.name()})"
 
     def compute_capability(self) -> tuple[int, int]:
-        """Return (9, 0): the architecture whose limits the engine has."""
+        """Return the compute capability, (9, 0): the engine has the limits of this architecture."""
         return COMPUTE_CAPABILITY
 
     def total_memory(self) -> int:
@@ -164,7 +164,7 @@ class Device:
         return native.mem_info()[1]
 
     def pci_bus_id(self) -> str:
-        """Return a placeholder: the engine is on no bus."""
+        """Return a placeholder, because the engine is on no PCI bus."""
         return "0000:00:00.0"
 
     def get_attribute(self, attribute: int) -> int:
@@ -253,13 +253,15 @@ class Context:
         if limit not in _limits or not isinstance(value, int) or value < 0:
             raise LogicError(f"cuCtxSetLimit failed: invalid argument: {limit!r} = {value!r}")
         _limits[limit] = value
-        # 2: MALLOC_HEAP_SIZE, whose enumeration the parameter `limit`, named as by PyCUDA, hides
-        if limit == 2:
+        if limit == 2:  # limit.MALLOC_HEAP_SIZE: the parameter's name hides the enumeration
             native.library().hc_heap_limit(value)
 
     @staticmethod
     def get_limit(limit: int) -> int:
-        """Return the bytes of a limit (``driver.limit``) as set, or CUDA's default; LogicError if it is unknown."""
+        """Return a limit, of the enumeration ``driver.limit``, in bytes: CUDA's default, or what `set_limit` has set.
+
+        LogicError for an unknown limit.
+        """
         if limit not in _limits:
             raise LogicError(f"cuCtxGetLimit failed: invalid argument: {limit!r}")
         return _limits[limit]
@@ -275,7 +277,7 @@ _limits = {
 
 
 def init(flags: int = 0) -> None:
-    """Start the engine; its runtime library is built by the first call on a machine. The flags have no effect."""
+    """Start the engine; the first call on a machine compiles its runtime library. The flags have no effect."""
     del flags
     native.library()
 

@@ -104,7 +104,7 @@ class Module:
         native.finalize_with(self, native.module_unload, self._handle, copy)
 
     def get_function(self, name: str) -> Function:
-        """Return the kernel `name`: as written for ``extern "C"`` kernels, else the mangled symbol.
+        """Return a kernel by its name if it is ``extern "C"``, else by its mangled symbol, as a GPU's driver does.
 
         Raises
         ------
@@ -163,7 +163,10 @@ def module_from_file(filename: str | Path) -> Module:
 
 
 def module_from_buffer(buffer: bytes) -> Module:
-    """Load the bytes that `hostcuda.api.compiler.compile` returns, from a temporary file that the module removes."""
+    """Load the bytes that `hostcuda.api.compiler.compile` returns, and return the module.
+
+    It is loaded from a temporary file, which the module removes.
+    """
     path = cache.scratch() / f"module-{cache.digest(bytes(buffer))[:16]}-{time.monotonic_ns()}.so"
     cache.publish(bytes(buffer), path)
     return Module(path)
@@ -326,9 +329,10 @@ class Function:
         )
 
     def count_resident_blocks(self, threads: int, shared: int) -> int:
-        """Return how many blocks of `threads` threads fit on a multiprocessor, with `shared` dynamic bytes per block.
+        """Return how many blocks of `threads` threads fit on a GPU's multiprocessor at the same time.
 
-        Registers, which the CPU engine does not know, are not a limit here.
+        `shared` is the dynamic shared memory per block in bytes. Registers, which the CPU engine does
+        not know, are not a limit here.
         """
         sm = MULTIPROCESSOR["sm_{}{}".format(*COMPUTE_CAPABILITY)]
         bytes_per_block = self._static_shared + shared + DRIVER_BYTES
@@ -492,8 +496,8 @@ class Function:
         Parameters
         ----------
         arg_types : str or sequence
-            A format string such as ``"PPi"``, or NumPy scalar types and dtypes; that of a struct is
-            structured.
+            A format string such as ``"PPi"``, or NumPy scalar types and dtypes; a struct has a
+            structured dtype.
 
         texrefs
             Without effect.
@@ -534,7 +538,7 @@ class Function:
         self._prepared = self._build_layout(codes)
         self._prepared_codes = codes
         self._prepared_converters = None
-        # structs and complex numbers, which `struct` takes as bytes
+        # the module `struct` takes structs and complex numbers as bytes: they are converted
         if any(code.endswith("s") for code in codes):
             self._prepared_converters = [
                 _find_converter(kind, code) for kind, code in zip(types, codes, strict=True)
@@ -624,7 +628,10 @@ class Function:
         }.get(a(attribute), 0)
 
     def set_attribute(self, attribute: int, value: int) -> None:
-        """Set MAX_DYNAMIC_SHARED_SIZE_BYTES; the carve-out has no effect, and other attributes raise LogicError."""
+        """Set the attribute MAX_DYNAMIC_SHARED_SIZE_BYTES, which allows larger launches.
+
+        PREFERRED_SHARED_MEMORY_CARVEOUT has no effect, and other attributes raise LogicError.
+        """
         chosen = function_attribute(attribute)
         if chosen == function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES:
             most = SHARED_OPT_IN_BYTES - self._static_shared
@@ -640,7 +647,7 @@ class Function:
             )
 
     def set_cache_config(self, config: object) -> None:
-        """Raise a ValueError if `config` is no `func_cache`; there is no other effect."""
+        """Check that `config` is a `func_cache`, else raise ValueError; the CPU engine has no cache to configure."""
         func_cache(config)
 
     def set_shared_config(self, config: object) -> None:

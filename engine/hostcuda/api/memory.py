@@ -140,7 +140,7 @@ class PointerHolderBase:
 
     @property
     def gpudata(self) -> int:
-        """The address of the memory."""
+        """The address of the device memory, under the name that PyCUDA's arrays have for it."""
         return self.get_pointer()
 
     def __int__(self) -> int:
@@ -182,8 +182,9 @@ def device_span(
     host_array: np.ndarray | None = None,
     fills: bool = False,
 ) -> int:
-    """Return a device pointer's address; TypeError or LogicError if `call` cannot access `size` bytes there.
+    """Check that `size` bytes at a device pointer can be accessed, and return its address as an int.
 
+    Else raise TypeError or LogicError; `call`, the driver's function, begins the message.
     `host_array` is the other side of a copy. If the copy `fills` a `DeviceAllocation`, that notes
     the array's dtype, so that a launch can warn of a pointer to another type.
     """
@@ -192,10 +193,11 @@ def device_span(
             f"{call}: a device pointer is a DeviceAllocation or a Python int, not "
             f"{type(pointer).__name__}; it comes first in memcpy_htod, second in memcpy_dtoh"
         )
-    address = index(pointer)  # forgets a dtype that was noted; LogicError if it was freed
+    # `index` forgets a dtype that was noted before, and raises LogicError if the memory was freed
+    address = index(pointer)
     if size == 0:
         return address
-    # a variable: once `get_global` has returned it
+    # an allocation, or a variable that `get_global` has returned
     span = native.mem_range(address) or native.variable_range(address)
     if span is None:
         raise LogicError(
@@ -210,7 +212,7 @@ def device_span(
             text += f" from offset {address - base}"
         if isinstance(host_array, np.ndarray) and host_array.dtype.itemsize > 1:
             text += f"; the host array is {host_array.dtype} of shape {host_array.shape}"
-            if size == 2 * left:  # as if it were allocated for the type of half the size
+            if size == 2 * left:  # the memory may have been allocated for a type of half the size
                 half = {"float64": "float32", "int64": "int32", "float32": "float16"}.get(
                     host_array.dtype.name
                 )
@@ -264,7 +266,7 @@ _page_locked = []  # sorted (address, end) of page-locked host memory
 
 def is_pagelocked(address: int, size: int) -> bool:
     """Return whether `size` bytes of host memory at `address` are in one page-locked allocation."""
-    # the last one that begins at or before the address
+    # the position of the last allocation that begins at or before the address
     last = bisect_right(_page_locked, (address, float("inf"))) - 1
     return last >= 0 and address + size <= _page_locked[last][1]
 
@@ -287,15 +289,15 @@ class PagelockedHostAllocation:
         native.map_host_memory(self._address, self._size)
 
     def get_device_pointer(self) -> int:
-        """Return the address for kernels (mapped memory)."""
+        """Return the address by which kernels access this host memory."""
         return self._address
 
     def get_flags(self) -> int:
-        """Return 0, always."""
+        """Return the flags of the allocation: always 0, as none has an effect on the CPU engine."""
         return 0
 
     def free(self) -> None:
-        """Unlock the memory, if it is still locked; it is freed with its last array."""
+        """Unlock the pages of the memory, if they are still locked; the memory is freed with the last array in it."""
         span = (self._address, self._address + self._size)
         if span in _page_locked:
             _page_locked.remove(span)
@@ -385,7 +387,8 @@ pagelocked_zeros, pagelocked_empty_like, pagelocked_zeros_like = _make_likes(pag
 def register_host_memory(array: Any, flags: int = 0) -> np.ndarray:
     """Page-lock an existing array; return an array on the same memory, whose ``base.unregister()`` unlocks it.
 
-    The `flags` have no effect. An array that is not contiguous or not writable is an error.
+    The `flags` have no effect. Raises ValueError if the array is not contiguous, BufferError if it is
+    read-only.
     """
     del flags
     return np.asarray(RegisteredHostMemory(host_span(array, "cuMemHostRegister", writable=True)[2]))
@@ -401,7 +404,7 @@ class ManagedAllocation(DeviceAllocation):
     __slots__ = ("__array_interface__",)
 
     def get_device_pointer(self) -> int:
-        """Return the address, which is that of the array."""
+        """Return the address for kernels, which is that of the array on the host: both use the same memory."""
         return index(self)
 
     def attach(self, mem_flags: int, stream: Stream | None = None) -> None:
@@ -411,13 +414,13 @@ class ManagedAllocation(DeviceAllocation):
 def managed_empty(
     shape: int | tuple[int, ...], dtype: DTypeLike, order: Order = "C", mem_flags: int = 0
 ) -> np.ndarray:
-    """Return an array that kernels take as an argument, too; its memory is device memory.
+    """Return an array of managed memory, which the host uses as an array and kernels take as an argument.
 
     The host may use it while no kernel does: call `Context.synchronize` first. It holds zeros, as
     on a GPU. The `mem_flags` have no effect.
     """
     del mem_flags
-    like = np.empty(shape, dtype, order)  # for its strides; it is dropped
+    like = np.empty(shape, dtype, order)  # only its strides are needed
     address = native.mem_alloc(max(like.nbytes, 1))
     native.memset(1, address, 0, like.nbytes, None, True)  # on the default stream; wait
     allocation = ManagedAllocation(address, like.nbytes)
@@ -603,7 +606,7 @@ class ArgumentHandler:
         return self.dev_alloc
 
     def pre_call(self, stream: Stream | None) -> None:
-        """Prepare the array before the launch on a `Stream` or None."""
+        """Prepare the array before a launch on a stream (None: the default one); subclasses copy it or check it."""
 
 
 class In(ArgumentHandler):

@@ -73,7 +73,7 @@ class Parameter:
         return f"argument {self.position} (0-based){declaration}"
 
     def build_error(self, argument: Any) -> errors.TypeError:
-        """Return the TypeError for an argument whose type is not this parameter's, with what to pass instead."""
+        """Return the TypeError for an argument whose type does not fit this parameter; it says what to pass instead."""
         words = WORDS[self.kind] + ("" if self.kind == POINTER else f" of {self.size} bytes")
         dtype = {"i": "int", "u": "uint"}.get(self.kind, "float") + str(8 * self.size)
         remedy = f"pass np.{dtype}(value)"
@@ -127,7 +127,10 @@ class Parameter:
         raise self.build_error(argument)
 
     def convert(self, argument: Any) -> int | bytes:
-        """Return an argument for which `choose_code` returns None as an address (int) or as bytes."""
+        """Convert an argument for which `choose_code` returns None, because `struct` cannot pack it.
+
+        Returns an address as an int, or bytes.
+        """
         if isinstance(argument, ArgumentHandler):
             return index(argument.get_device_alloc())
         if self.kind == POINTER and isinstance(argument, np.ndarray):  # managed memory
@@ -139,7 +142,7 @@ class Parameter:
 
     def describe_mismatch(self, dtype: object) -> str | None:
         """Return a message if the parameter points to elements of another size than the dtype's, else None."""
-        # "const unsigned int *x": "unsigned int" is left below
+        # the type of the elements: "unsigned int" for "const unsigned int *x"
         pointee, star, _ = self.declaration.partition("*")
         element_type = " ".join(_QUALIFIER.sub(" ", pointee).split())
         size = _ELEMENTS.get(element_type) if star else None
@@ -158,7 +161,7 @@ class Parameter:
 
 
 def describe_argument(argument: Any) -> str:
-    """Return what an argument is, in words for a message: its type and size."""
+    """Return an argument's type and size, in words for a message: "np.float64 (8 bytes)"."""
     if isinstance(argument, np.ndarray):
         return f"a NumPy array ({argument.dtype}, shape {argument.shape})"
     if isinstance(argument, np.generic):

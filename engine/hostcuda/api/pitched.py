@@ -37,14 +37,14 @@ PITCH = 512  # bytes: the distance of two rows is a multiple of this
 
 
 def mem_alloc_pitch(width: int, height: int, access_size: int) -> tuple[DeviceAllocation, int]:
-    """Allocate a rectangle whose rows begin at multiples of 512 bytes.
+    """Allocate device memory for a matrix whose rows begin at multiples of 512 bytes.
 
     Parameters
     ----------
     width : int
-        Bytes of a row.
+        Bytes per row.
     height : int
-        Rows.
+        Number of rows.
     access_size : {4, 8, 16}
         Bytes of the largest access that a kernel makes.
 
@@ -205,7 +205,7 @@ class Memcpy2D:
     set_src_unified, set_dst_unified = set_src_host, set_dst_host
 
     def set_src_array(self, array: Any) -> None:
-        """Raise a LogicError: the engine has no CUDA arrays, which textures read."""
+        """Raise LogicError: the engine has no CUDA arrays, the opaque memory of textures, as a source."""
         raise LogicError(
             f"{self._CALL} failed: not supported: the CPU engine has no CUDA arrays; use device memory"
         )

@@ -17,7 +17,7 @@ event_flags = enum.IntFlag(
 
 
 def handle_of(stream: Stream | None) -> int | None:
-    """Return the runtime's handle of a stream argument; None, the default stream, stays None."""
+    """Return the runtime's handle of a stream; None, the default stream, stays None. TypeError for another object."""
     if stream is None:
         return None
     if isinstance(stream, Stream):
@@ -46,7 +46,7 @@ class Stream:
         native.stream_synchronize(self.handle)
 
     def is_done(self) -> bool:
-        """Return whether no work is outstanding."""
+        """Return whether all work of this stream is done."""
         return native.stream_query(self.handle)
 
     def wait_for_event(self, event: Event) -> None:
@@ -69,17 +69,17 @@ class Event:
         native.finalize_with(self, native.event_destroy, self.handle)
 
     def record(self, stream: Stream | None = None) -> Event:
-        """Put the mark after all work queued so far; return the event."""
+        """Put the event after all work that the stream (None: the default one) has so far; return the event."""
         native.event_record(self.handle, handle_of(stream))
         return self
 
     def synchronize(self) -> Event:
-        """Wait until the stream has reached the mark; return the event."""
+        """Wait until the stream has reached the event, and return the event."""
         native.event_synchronize(self.handle)
         return self
 
     def query(self) -> bool:
-        """Return whether the stream has reached the mark."""
+        """Return whether the stream has reached the event: whether all work before it is done."""
         return native.event_query(self.handle)
 
     def time_since(self, event: Event) -> float:

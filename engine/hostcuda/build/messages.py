@@ -54,10 +54,7 @@ _LEADS_HERE = re.compile(r"required from|note: in instantiation of .* requested 
 
 
 def find_file_name(source: str) -> str:
-    """Return the name of a source's file in messages.
-
-    It is that of a ``#line`` directive in the first line of the source, or else `NAME`.
-    """
+    """Return a source's file name for messages: that of a ``#line`` directive in its first line, or else `NAME`."""
     line = re.match(r'\s*#\s*line\s+\d+\s+"([^"]+)"', source)
     return line[1] if line else NAME
 
@@ -87,7 +84,7 @@ def make_error(source: str, command: list[str], out: str, err: str) -> CompileEr
             if not (has_references and "indTexture" in sentence)
         ]
         err = "\n".join(reversed(unique))  # the compiler's other errors follow from these
-    # inline PTX becomes a generic lambda, of which the user's source knows nothing
+    # inline PTX becomes a generic lambda, which the user's source does not have: no line about it
     err = re.sub(r"(?m)^.*: In instantiation of .*<lambda\(.*\n(?=.*the CPU engine)", "", err)
     err = err.replace("static assertion failed: the CPU engine", "the CPU engine")
     message = f"compilation of {find_file_name(source)} failed:\n{err.strip()}"
@@ -108,10 +105,10 @@ def tidy(text: str, folder: Path, generated: str) -> str:
     before the error, clang after it. So is the use of a variable without a value in a function of
     these headers.
     """
-    # is_dropped: whether the last message is left out, with the lines that belong to it. user_place
-    # and engine_error: the halves of an error in a header, of which one is still missing.
-    # inlined_at: the user's place in g++'s note.
-    output, is_dropped, user_place, engine_error, inlined_at = [], False, None, None, ""
+    output, is_dropped = [], False  # whether the last message, with its further lines, is left out
+    # the halves of an error in a header: one is still missing
+    user_place = engine_error = None
+    inlined_at = ""  # the user's place in g++'s note about an inlined function
     for line in text.replace(f"{folder}{os.sep}", "").splitlines():
         located = _LOCATED.match(line)
         if located:

@@ -46,12 +46,13 @@ def obtain(
     cache_dir: str | Path | bool | None,
     report_time: Callable[[float, float], None],
 ) -> dict:
-    """Return the manifest of a unit's shared library, with its ``path``: from the cache, or compiled into it.
+    """Take the shared library of a unit from the cache, or compile it into the cache; return its manifest.
 
-    The entries are those of `Unit.compile`. With `keep` it is compiled in any case, the build
-    folder is kept, and its name printed. `cache_dir` is another cache folder; None means the usual
-    one, False none. `report_time` is called with the start and the duration of a compilation, in
-    seconds on the monotonic clock. CompileError if the unit does not compile.
+    The manifest is a dict: the library's ``path``, and the entries of `Unit.compile`. With `keep`
+    it is compiled in any case, the build folder is kept, and its name printed. `cache_dir` is
+    another cache folder; None means the usual one, False none. `report_time` is called with the
+    start and the duration of a compilation, in seconds on the monotonic clock. CompileError if the
+    unit does not compile.
     """
     if cache_dir is False:
         return _obtain_in_entry(
@@ -116,10 +117,10 @@ _copies = itertools.count()
 
 
 def make_own_copy(path: Path) -> Path:
-    """Return `path`, or that of a copy if this process has asked for the path before.
+    """Return a path from which this process has not loaded a library yet: `path`, or that of a copy.
 
-    A library that is loaded twice from one path is loaded once, so two modules would share their
-    variables.
+    A library that is loaded twice from one path is loaded only once, so two modules would share
+    their variables.
     """
     with _loading:
         if path not in _loaded_paths:

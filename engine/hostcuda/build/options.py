@@ -30,7 +30,10 @@ class Options:
     arch: str | None = None  # the GPU, for ``__CUDA_ARCH__``
 
     def flags(self, checked: bool) -> list[str]:
-        """Return the flags for any host compiler; `checked`: for check mode, which chooses the optimization itself."""
+        """Return the host compiler's flags for these options, the same for g++ and clang++.
+
+        `checked`: for check mode, which chooses the optimization itself.
+        """
         flags = [
             f"-std=gnu++{self.standard}",
             "-march=native",
@@ -41,7 +44,7 @@ class Options:
             # Ubuntu's compilers turn these two on: kernels would call the C library
             "-fno-stack-protector",
             "-U_FORTIFY_SOURCE",
-            # g++ 12 else removes calls of functions that wait in a loop
+            # else g++ 12 removes calls of functions that wait in a loop
             "-fno-delete-null-pointer-checks",
             "-fno-math-errno",
             "-fno-trapping-math",
@@ -175,9 +178,10 @@ _SWITCHES = {
 
 
 def read(words: str | Iterable, include_dirs: Iterable | None, arch: str | None) -> Options:
-    """Return `Options` for nvcc's options, a word or several; `arch`: a GPU such as "sm_90", if they name none.
+    """Read nvcc's options, a word or several, such as ["-std=c++20", "-DN=4"]; return them as `Options`.
 
-    Warns once per unknown option. Raises CompileError if an option lacks its value.
+    `arch` is a GPU such as "sm_90", if the options name none. Warns once per unknown option. Raises
+    CompileError if an option lacks its value.
     """
     words = [words] if isinstance(words, str) else [str(word) for word in words]
     options = Options(words, [Path(folder).absolute() for folder in include_dirs or ()], arch=arch)

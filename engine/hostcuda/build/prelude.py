@@ -11,10 +11,10 @@ WITHOUT_MACROS = "hostcuda_undef.h"
 
 
 def find_folder(command: list[str], flags: list[str], program: bool) -> tuple[str, tuple[str, ...]]:
-    """Return where `make_prelude` keeps a precompiled header: its folder in the cache, and the names of its files.
+    """Return where the cache has the engine's precompiled header: the folder's name, and the names of its files.
 
-    `command` and `flags` are the compiler's. `program`: the header for a whole program, not for a kernel
-    alone.
+    It depends on the compiler's `command` and `flags`. `program`: the header for a whole program,
+    not for a kernel alone.
     """
     kind = ("program",) if program else ()
     precompiled = f"{_PLAIN}.{'pch' if toolchain.is_clang(command) else 'gch'}"
@@ -25,12 +25,12 @@ def find_folder(command: list[str], flags: list[str], program: bool) -> tuple[st
 def make_prelude(
     command: list[str], flags: list[str], name: str = _PLAIN, program: bool = False
 ) -> str:
-    """Return the path to ``-include``: the engine's header, precompiled for these flags into the cache if that works.
+    """Precompile the engine's header for these flags into the cache; return the path to use with ``-include``.
 
-    For a `program` it also has the runtime API, which the text includes, too. With the `name`
-    `WITHOUT_MACROS` it is that of a second file beside it, which removes the macros of the C
-    library: in the source they have been expanded already. `command` is the compiler's. The files
-    are made together, since a sandbox cannot add one to the folder.
+    For a `program` the header also has the runtime API. With the `name` `WITHOUT_MACROS` the path
+    is that of a second file beside it, which removes the macros of the C library: in the source they
+    have been expanded already. `command` is the compiler's. The files are made together, since a
+    sandbox cannot add one to the folder. If the header does not compile, its own path is returned.
     """
     header = toolchain.INCLUDE / _PLAIN
     folder, files = find_folder(command, flags, program)
@@ -52,7 +52,7 @@ def make_prelude(
         The stub includes the headers; for ``-include stub`` g++ reads the precompiled header instead.
         """
         cache.trim("prelude-*", keep=12)
-        cache.trim(".prelude-*", keep=0)  # of processes that were killed
+        cache.trim(".prelude-*", keep=0)  # unfinished folders of processes that were killed
         (place / _PLAIN).write_text("".join(f'#include "{path}"\n' for path in headers))
         # The header itself, not the stub: clang++ remembers the file's path, and this folder moves.
         output = ["-Wno-pragma-once-outside-header"] * is_clang
@@ -71,6 +71,6 @@ def make_prelude(
     try:
         made = cache.obtain_folder(folder, files, make)
     except CompileError:  # compiling the kernel reports the error
-        return str(header)  # of a program, its text includes the other one
+        return str(header)  # the text of a program includes the other header, too
     cache.touch(made)
     return str(made / name)

@@ -115,7 +115,7 @@ class Unit:
 
     @cached_property
     def key(self) -> str:
-        """The cache's key, a digest of all that the result depends on but the headers."""
+        """The compiled library's key in the cache: a digest of all that it depends on, except the user's headers."""
         return cache.digest(
             "module",
             self.source,
@@ -135,7 +135,7 @@ class Unit:
 
     @property
     def nvccs_source(self) -> str:
-        """The source's text as nvcc gets it."""
+        """The source's text as nvcc gets it: within ``extern "C"``, if kernels shall keep their plain names."""
         return (
             f'extern "C" {{\n#line 1 "{messages.NAME}"\n{self.source}\n}}\n'
             if self.extern_c
@@ -144,9 +144,9 @@ class Unit:
 
     @cached_property
     def flags(self) -> tuple[str, ...]:
-        """The flags, most of which must be the same for the precompiled header."""
+        """The compiler's flags, most of which must be the same for the precompiled header."""
         flags = [*self.options.flags(bool(self.tools)), *toolchain.module_flags(self.command)]
-        # -g1: messages of failed calls have their lines
+        # -g1: the lines of calls, for messages of those that fail
         flags += ["-g1"] if self.program and not (self.tools or self.options.debug) else []
         if self.tools:
             flags += checkmode.choose_flags(toolchain.is_clang(self.command), self.tools)
@@ -175,13 +175,13 @@ class Unit:
 
     @property
     def has_prelude(self) -> bool:
-        """Whether the cache has the engine's header for this unit."""
+        """Whether the cache already has the engine's header, precompiled for this unit's flags."""
         folder, files = find_folder(self.command, self.prelude_flags, self.program)
         return all(cache.is_intact(cache.directory() / folder / file) for file in files)
 
     @property
     def untrusted_flags(self) -> list[str]:
-        """Further flags, if `hostcuda.untrusted` guards this process."""
+        """Further flags of the compiler, if `hostcuda.untrusted` guards this process against hostile kernels."""
         return checkmode.choose_untrusted_flags(self.bounded) if self.tools else []
 
     @property
@@ -203,7 +203,7 @@ class Unit:
         return [f'extern "C" {{\n{main}}}\n' if self.extern_c else main, *others]
 
     def preprocess(self, folder: Path, text: str | None = None) -> Preprocessed:
-        """Return the `Preprocessed` text of one of `files`, by default the first one.
+        """Run the preprocessor on the text of one of `files`, by default the first one; return its text without macros.
 
         `folder` gets the files that the compiler reads. CompileError if the preprocessor fails, or if
         the texts for host and device differ in a way that cannot be merged.
@@ -229,7 +229,7 @@ class Unit:
             self.refuse(folder, *result.error)
         headers = (path.read_text(encoding="utf-8", errors="replace") for path in result.headers)
         if not self.program or not any("__CUDA_ARCH__" in code for code in (self.source, *headers)):
-            return result  # else host and device may differ
+            return result  # it is the same for host and device
         lines.insert(-1, "#undef __CUDA_ARCH__")  # before the source, which is the last of them
         (folder / "host").mkdir()
         of_host = preprocess(
@@ -258,16 +258,16 @@ class Unit:
         )
 
     def rewrite(self, text: str) -> Rewritten:
-        """Return the result of `rewrite` for the text of a preprocessed file."""
+        """Rewrite the text of a preprocessed file of CUDA as C++ for the host's compiler."""
         return rewrite(text, Names() if self.program else None, "synccheck" in self.tools)
 
     def write_text(self, rewritten: str, why_fibers: str, without: Iterable[str] = ()) -> str:
-        """Return the text for the compiler from the text `rewritten` of `rewrite`.
+        """Return the text that is compiled: what `rewrite` has made of a source, with the engine's includes and macros.
 
-        If `why_fibers` is empty, all kernels but those named in `without` get thread loops.
+        If `why_fibers` is "", kernels run as loops over threads, except for those named in
+        `without`. Else it says why each thread has a stack of its own.
         """
-        # For profile, whose counts are to have each iteration of a loop and each read of a constant
-        # array.
+        # The tool "profile" counts each iteration of a loop, and each read of a constant array.
         text = (
             checkmode.make_changeable(checkmode.unroll_loops(rewritten))
             if "profile" in self.tools
@@ -278,7 +278,7 @@ class Unit:
                 text = add_loops(text, without)
             except RecursionError:
                 why_fibers = "its statements are nested too deeply"
-        # the macro reports a call of a kernel by host code, without <<<...>>>, and returns
+        # this macro reports that host code has called a kernel without <<<...>>>, and returns
         if self.program:
             bodies = [
                 body for body in find_kernel_bodies(text)[1] if not body.name.startswith(PREFIX)
@@ -289,8 +289,8 @@ class Unit:
         lines = ['#include "hostcuda/host.h"'] if self.program else []
         lines += ['#include "hostcuda/special.h"'] if self.program and _SPECIAL.search(text) else []
         lines += [f'#include "{self.make_prelude(WITHOUT_MACROS)}"']
-        # The reason is registered with each kernel; the other macro has half.h choose functions for
-        # loops over threads.
+        # The first macro is registered with each kernel. By the second one, half.h chooses functions
+        # for loops over threads.
         lines += [
             f'#define HOSTCUDA_WHY_FIBERS "{why_fibers}"',
             f"HOSTCUDA_IN_LANES({PREFIX in text:d})",
@@ -299,11 +299,10 @@ class Unit:
         return "\n".join(lines)
 
     def compile(self, folder: Path) -> tuple[Path, dict]:
-        """Compile in `folder`; return (path of the shared library, dict of the source's entries for the manifest).
+        """Compile the unit in `folder`; return (path of the shared library, entries for its manifest).
 
-        The cached library is good as long as the "headers" have their digests and the "asked" files
-        are there or not. The loader reads the rest: "kernels", name -> parameters; how many kernels are
-        "registered"; warnings; places (file, line, read, written) where code is "unsynchronized".
+        The entries are a dict, see `_list_entries`. CompileError if a file does not compile,
+        EngineError if a hostile kernel accesses a variable as another type.
         """
         folders = [folder, *(folder / f"file-{i}" for i in range(1, len(self.files)))]
         for subfolder in folders[1:]:
@@ -330,7 +329,7 @@ class Unit:
         ]
         libraries += ["-fopenmp"] if self.options.openmp else []
         link = [*toolchain.link_flags(self.command), *libraries]
-        # then the assembler texts are changed before they are linked
+        # check mode changes the assembler texts before they are linked; several files are linked so, too
         assemble = bool(self.tools) or len(folders) > 1
         target = ["-S", "-o", self.TEXT] if assemble else [*link, "-o", "kernel.so"]
         commands, results = self._compile_texts(
@@ -359,8 +358,22 @@ class Unit:
             for place, file in zip(folders, rewritten, strict=True)
             for line in self._list_side_warnings(place / "calls.txt", file.text)
         ]
+        entries = self._list_entries(preprocessed, rewritten)
+        return folder / "kernel.so", entries | {
+            "warnings": "".join(f"{line}\n" for line in side_warnings)
+        }
+
+    def _list_entries(
+        self, preprocessed: Sequence[Preprocessed], rewritten: Sequence[Rewritten]
+    ) -> dict:
+        """Return what a manifest says of the files that a library was compiled from.
+
+        The cached library is good as long as the "headers" have their digests and the "asked" files
+        are there or not. The loader reads the rest: "kernels", name -> parameters; how many kernels are
+        "registered"; places (file, line, read, written) where code is "unsynchronized".
+        """
         headers = {path for file in preprocessed for path in file.headers}
-        return folder / "kernel.so", {
+        return {
             "headers": [(str(path), cache.digest(path.read_bytes())) for path in sorted(headers)],
             "asked": [(str(path), path.exists()) for file in preprocessed for path in file.asked],
             "kernels": {
@@ -369,7 +382,6 @@ class Unit:
                 for name, parameters in file.parameters.items()
             },
             "registered": sum(not kernel.template for file in rewritten for kernel in file.kernels),
-            "warnings": "".join(f"{line}\n" for line in side_warnings),
             "unsynchronized": [
                 place for file in preprocessed for place in find_unsynchronized(file.text)
             ],
@@ -387,7 +399,7 @@ class Unit:
             self.refuse(folder, command, out, err)
 
     def warnings(self) -> str:
-        """Return the text of the compiler's warnings about the first file; empty if it does not compile."""
+        """Compile the first file for the compiler's warnings alone; return their text, "" if it does not compile."""
         plain = replace(self, tools=())
         with tempfile.TemporaryDirectory(dir=cache.scratch()) as place:
             folder = Path(place)
@@ -396,7 +408,7 @@ class Unit:
                 text = plain.write_text(rewritten, why_fibers="it is not to run")
             except CompileError:
                 return ""
-            # with deprecated overloads of cudaMemcpy, which g++ then warns of
+            # deprecated overloads of cudaMemcpy and others, which g++ then warns of
             warns = '#include "hostcuda/host.h"\n#include "hostcuda/host_warns.h"\n' * self.program
             text = f"{warns}{replace_doubtful_sizes(text)}"
             flags = [*(flag for flag in plain.flags if flag != "-w"), *_WARNINGS, *plain.includes]
@@ -435,7 +447,7 @@ class Unit:
         return cache.obtain(f"warnings-{key[:24]}", compile_text).read_text("utf-8")
 
     def prepare(self, path: Path, alone: bool) -> None:
-        """Change the assembler text in the file `path` for the tools of check mode; `alone`: it is the only file."""
+        """Change the assembler text in a file for the tools of check mode; `alone`: the unit has no other file."""
         checkmode.prepare(path, self.tools, alone)
 
     def _compile_texts(
@@ -556,7 +568,7 @@ class Unit:
         return lines
 
     def refuse(self, folder: Path, command: list[str], out: str, err: str) -> NoReturn:
-        """Raise the CompileError for the output of the compiler's `command` in the build `folder`."""
+        """Raise CompileError for a compiler's command that failed in the build `folder` and printed `out` and `err`."""
         tidy = messages.tidy(err, folder, SKELETON)
         raise messages.make_error(self.source, command, out, tidy if "error:" in tidy else err)
 
@@ -571,9 +583,9 @@ def make_unit(
     tools: tuple[str, ...] = checkmode.TOOLS,
     entry: str = "main",
 ) -> Unit:
-    """Return the `Unit` of a source, for these tools of check mode.
+    """Return a `Unit`, a source with its options, which can be compiled for these tools of check mode.
 
-    `program`: it is a whole program, of which `entry` is called. Other parameters: see
+    `program`: the source is a whole program, of which `entry` is called. Other parameters: see
     `hostcuda.api.compiler.SourceModule`. CompileError if there is no compiler, or an option lacks its
     value.
     """

@@ -45,7 +45,10 @@ _UNROLLED = re.compile(r"#\s*pragma\s+unroll[^\n]*\s+for\s*\(\s*$")
 
 
 def needs_checks(source: str, folders: Iterable[Path] = ()) -> bool:
-    """Return whether an index of a local array, in a source or its own headers in `folders`, may be no constant."""
+    """Return whether a source needs checks of bounds: whether an index of a local array may be no constant.
+
+    `folders` are those of the source's own headers.
+    """
     text = _insert_headers(source, folders, done=set())
     # without the declarations of shared, constant and static variables
     local_text = _NOT_LOCAL.sub("", text)
@@ -53,7 +56,7 @@ def needs_checks(source: str, folders: Iterable[Path] = ()) -> bool:
     # an #include is left: its header was not found, and may have such an index
     if _OWN_HEADER.search(text):
         return True
-    # (?!) matches nothing
+    # "(?!)", for no names, matches nothing
     for use in re.finditer(rf"\b(?:{'|'.join(names) or '(?!)'})\s*(?=\[)", text):
         end = use.end()
         while text.startswith("[", end):  # all indices of x[i][j]
@@ -103,12 +106,13 @@ def _is_constant(word: str, before: str) -> bool:
 
 
 def keep_local_checks(assembly: str, folder: Path, untrusted: bool = False) -> str:
-    """Return assembler text in which only the checks of indices of local arrays are left.
+    """Return assembler text in which only g++'s checks of indices of local arrays are active.
 
-    `assembly` is what g++ made of ``kernel.cpp`` in `folder`. A check of another array gets the line 0,
-    by which the runtime ignores it. In an `untrusted` source, checks of constant arrays are left, too,
-    because not all accesses to them have hooks, and of shared arrays unless their name is declared
-    once in the source: then no other variable can be taken for one of them.
+    Accesses to other arrays are checked by their address. `assembly` is what g++ made of
+    ``kernel.cpp`` in `folder`. A check of another array gets the line 0, by which the runtime
+    ignores it. In an `untrusted` source, checks of constant arrays stay active, too, because not all
+    accesses to them have hooks, and of shared arrays unless their name is declared once in the
+    source: then no other variable can be taken for one of them.
     """
     text = Path(folder, "kernel.cpp").read_text(encoding="utf-8", errors="surrogateescape")
     # (file, line) -> (position, its text)
@@ -157,7 +161,7 @@ _DECLARATION = re.compile(
 
 
 def list_shared(text: str) -> set[str]:
-    """Return the names that a text declares once, as shared arrays."""
+    """Return the names of shared arrays in a text that has no other declaration of the name."""
     code = Scan(text).code
     names = {array[1] for match in _SHARED.finditer(code) for array in _ARRAY.finditer(match[0])}
     return {name for name in names if _is_declared_once(name, code)}
@@ -250,7 +254,7 @@ def _find_declarations(text: str) -> dict[str, list[tuple[int, int, bool]]]:
 def list_lines(
     text: str, file: str | None = None
 ) -> Iterator[tuple[tuple[str | None, int], int, str]]:
-    """Yield ((file, line), position in `text`, line's text) of each line; ``#line`` directives set file and line."""
+    """Yield ((file, line number), position in `text`, the line) for each line; ``#line`` directives set the former."""
     number, position = 1, 0
     for line in text.splitlines(keepends=True):
         if directive := _LINE.match(line):

@@ -65,15 +65,15 @@ class Function:
 
 
 def read_functions(file: ELFFile) -> tuple[list[Function], dict[str, Type]]:
-    """Return the functions of a file that have code of their own, and a dict: name of a global variable -> its type.
+    """Read from a compiled file's debug information its functions, and the types of its global variables by name.
 
-    Variables are left out if their place is not in the frame, if their type cannot be shown, or if
-    their function was inlined.
+    Functions that were inlined everywhere are left out. Local variables are left out if their place
+    is not in the stack frame, if their type cannot be shown, or if their function was inlined.
     """
     units = file.get_dwarf_info().iter_CUs() if file.has_dwarf_info() else ()
     functions, variables = [], {}
     for unit in units:
-        for die in unit.iter_DIEs():
+        for die in unit.iter_DIEs():  # a DIE is an entry of the debug information
             if die.tag == "DW_TAG_subprogram":
                 functions += _Reader(die, unit).read_function()
             elif (
@@ -256,10 +256,10 @@ def _read_struct(die: DIE, size: int) -> Type | None:
 
 
 def decode(kind: Type, data: bytes, known: bytes) -> Any:
-    """Return the value of `data`, the bytes of a variable: a number, `Pointer`, dict (struct) or list (array).
+    """Return the value of a variable from its bytes `data`: a number, `Pointer`, dict (struct) or list (array).
 
-    A byte of `known` is not zero if that byte of `data` has been set; the value, or part, with
-    other bytes is None.
+    `known` has a byte per byte of `data`: not 0 if the program has set it. A value, or a part of a
+    struct or array, with a byte that was not set is None.
     """
     if kind.parts:
         values = [
@@ -285,7 +285,10 @@ class Pointer:
 
 
 def find_element_type(kind: Type | None, size: int) -> Type | None:
-    """Return the type of an access of `size` bytes to a variable: one or several of its elements; None if unknown."""
+    """Return the type of an access of `size` bytes to a variable of type `kind`; None if unknown.
+
+    It is the type of the variable's elements, or an array of several of them.
+    """
     while kind and kind.shape:  # an array, also of arrays
         kind = kind.parts[0][2]  # the type of its elements
     if kind is None or kind.size == size:

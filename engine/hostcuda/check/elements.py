@@ -34,9 +34,10 @@ _SIZES = {
 def find_parameters(
     offsets: Iterable[int], declarations: Iterable[str]
 ) -> dict[int, tuple[str, str]]:
-    """Map the offset of each argument of a kernel to (the parameter's name, type of a pointer's elements, or "").
+    """Map the offset of each argument of a kernel to (parameter's name, type of a pointer's elements or "").
 
-    `declarations` are the parameters as the kernel declares them, such as ["const float *x", "int n"].
+    `declarations` are the parameters as the kernel declares them: ["const float *x", "int n"] with
+    the offsets [0, 8] gives {0: ("x", "float"), 8: ("n", "")}.
     """
     pairs = zip(offsets, map(_PARAMETER.search, declarations), strict=False)
     return {offset: (match[2], match[1] or "") for offset, match in pairs if match}
@@ -62,7 +63,7 @@ def format_element(
         int(n) * int(unit_bytes)
         for n in (index, {"one": 1, None: 0}.get(distance, distance), count)
     )
-    # bytes, from where the pointer points
+    # now counted from the byte to which the pointer points
     at, end, size = (at - start, end - start, _SIZES.get(type_name))
     if not size:
         return f"byte {at} of {name}, which has {end} bytes"
@@ -70,7 +71,7 @@ def format_element(
         where = f"{-(-away // size) if away > size else 'one'} {side}" if side else "in"
         return f"{name}[{at // size}], {where} the allocation that {name} points into"
     words = f"{type_name}s" if type_name in KINDS else f"elements of {size} byte{'s' * (size > 1)}"
-    elements_away = -(-away // size)
+    elements_away = -(-away // size)  # rounded up
     return f"{name}[{at // size}], {elements_away if elements_away > 1 else 'one'} {side or 'of'} {end // size} {words}"
 
 
@@ -107,10 +108,11 @@ def _find_shared_array(source: str, name: str, size: int) -> tuple[str, list[int
 
 
 def format_shared(source: str, place: re.Match) -> str:
-    """Return the text of `place`, a match of `SHARED_PLACE`, as the kernel writes it, with indices and the type.
+    """Return a place in a shared array as the kernel writes it: with all indices, and the array's type.
 
-    It is "s[3][7][0] of the __shared__ array s of 4 x 8 x 8 halfs". The text stays as it is if the array
-    is not found in `source`, or has one dimension and elements as large as the access.
+    `place` is a match of `SHARED_PLACE` in a message, which has one index. The result is "s[3][7][0]
+    of the __shared__ array s of 4 x 8 x 8 halfs". The text is returned as it is if the array is not
+    found in `source`, or has one dimension and elements as large as the access.
     """
     index, name, distance, side, count, unit = place.groups()
     array = _find_shared_array(source, name, int(count) * int(unit))

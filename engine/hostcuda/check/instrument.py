@@ -86,11 +86,11 @@ _ALIGNED_BY_16 = re.compile(
 
 
 def loosen_copies(text: str, source: str) -> str:
-    """Return assembler text in which calls before an access of 16 bytes at a multiple of 8 have other names.
+    """Rename the calls before accesses of 16 bytes that may be at any multiple of 8, so that they are not reported.
 
     The compiler calls the same function before it copies a ``float4``, which has to be at a multiple
     of 16, and a struct of two doubles, which has not. If the source has both, the instruction for the
-    copy tells them apart: one that takes any address is for the latter.
+    copy tells them apart: one that takes any address is for the latter. Returns the assembler text.
     """
     if not can_instrument():
         return text
@@ -315,12 +315,12 @@ def _order_within(blocks: list[Block], entry: Block) -> list[Block]:
 
 
 def instrument(text: str, checks: bool) -> str:
-    """Return assembler text with code that logs accesses instead of the compiler's calls; `checks` keeps these, too.
+    """Return assembler text that logs accesses to memory by a few instructions, in place of the compiler's calls.
 
-    A piece is a run of such calls without a jump between. Its entry in the log is its number, and
-    then the addresses. Pieces are numbered in the order in which divergent lanes run them, which
-    the runtime relies on. Raises CompileError if the compiler calls these functions in an unknown
-    way: nothing would be counted.
+    With `checks`, the calls stay, too. A piece is a run of such calls without a jump between. Its
+    entry in the log is its number, and then the addresses. Pieces are numbered in the order in
+    which divergent lanes run them, which the runtime relies on. Raises CompileError if the compiler
+    calls these functions in an unknown way: nothing would be counted.
     """
     lines = text.split("\n")
     for line in lines:
@@ -329,7 +329,8 @@ def instrument(text: str, checks: bool) -> str:
                 f"check mode does not know the call {' '.join(line.split())!r} of this compiler, so "
                 "accesses would be missed: leave out unusual options in CXX, or set it to g++"
             )
-    pieces, accesses, stubs = [], [], []  # rows of the two tables; code out of line for a full log
+    # rows of the tables of pieces and of accesses; code, out of line, for a log that is full
+    pieces, accesses, stubs = [], [], []
     blocks = _read_blocks(lines)
     numbers = {}  # block -> numbers of its pieces
     for block in order_blocks(blocks):

@@ -109,17 +109,20 @@ _BOUNDED = ["-fsanitize=bounds-strict,object-size", f"-fdump-tree-tsan={ACCESSES
 
 
 def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
-    """Return the compiler's flags for these tools (names in `KNOWN`); `clang`: of clang++, else of g++."""
+    """Return the compiler's flags for these tools of check mode: for clang++ if `clang`, else for g++.
+
+    The tools are "memcheck", "profile" and so on.
+    """
     options = [*_FLAGS, *(_CLANG if clang else _GCC)]
     if "step" in tools:
         return [*options, *_STEP]
     if "profile" in tools:
         options += ["-DHOSTCUDA_COUNTS", *(_CLANG_COUNTS if clang else _GCC_COUNTS)]
-    # reads of a shared array that nothing writes are kept, and so are writes of one that nothing
-    # reads
+    # else g++ would remove reads of a shared array that nothing writes, and writes of one that
+    # nothing reads
     elif not clang:
         options.append("-fno-ipa-reference-addressable")
-    # addresses are checked before each access, not when all lanes of a warp wait
+    # check addresses before each access; a profile alone looks at them when a warp's lanes wait
     if tools != ("profile",):
         options.append("-DHOSTCUDA_CHECKS")
     if "memcheck" in tools:  # a float4 assembled member by member is then not one access
@@ -150,11 +153,12 @@ OF_SOURCES = ("-fsanitize=alignment", "-fsanitize=bounds")
 
 
 def list_unneeded_flags(source: str, clang: bool, folders: Iterable[Path] = ()) -> list[str]:
-    """Return the flags that this source, with its own headers in `folders`, does without.
+    """Return the flags of check mode that this source does not need: without them, fewer optimizations are lost.
 
     Calls that check alignment keep the compiler from holding values in registers where
-    ``__restrict__`` permits it, and checks of bounds keep it from unrolling loops. `bounds` reads
-    only g++'s assembler text, so clang does without them.
+    ``__restrict__`` permits it, and checks of bounds keep it from unrolling loops. The latter are
+    read from g++'s assembler text only, so clang does without them. `folders` are those of the
+    source's own headers.
     """
     needed = {
         "-fsanitize=alignment": _MAY_MISALIGN.search(without_comments(source)),
@@ -174,7 +178,10 @@ _MOST_LEVELS = 3
 
 
 def unroll_loops(text: str) -> str:
-    """Return the source with ``#pragma unroll`` in g++'s form, which it follows: loops log each iteration by itself."""
+    """Return the source with ``#pragma unroll`` in the form that g++ follows.
+
+    An unrolled loop has an entry in the log for each iteration's access, as on a GPU.
+    """
     levels = {}  # position of a loop's pragma -> nested loops to be unrolled, including this one
     code = Scan(text).code
     for match in reversed(list(_UNROLL.finditer(text))):  # the inner loops first
@@ -211,7 +218,7 @@ def make_changeable(text: str) -> str:
             )
         ):
             return head
-        # else it is found to be constant
+        # "used" keeps the compiler from finding out that nothing changes the array
         prefix = "__attribute__((used)) " + "static " * ("static" not in words)
         return prefix + re.sub(r"\bconst\b", "", head)
 
@@ -231,7 +238,7 @@ _GUARDED = re.compile(r"hc_constant|\.?bss|\.?data(?!\.rel\.ro)")
 
 
 def add_red_zones(assembly: str) -> str:
-    """Return the assembler text with unused bytes after each variable of a module, so that overruns are found."""
+    """Return assembler text with unused bytes after each variable of a module, to find accesses past its end."""
     is_guarded = False  # whether the current section has variables of the source
 
     def add_red_zone(match):
@@ -267,9 +274,9 @@ _OF_UNIONS = 1 << 16  # no member of a union is larger
 
 
 def measure_padding(source: str) -> int:
-    """Return the alignment up to which structs of a source may be padded beyond what their members tell; 0: none.
+    """Return up to which alignment structs of a source may have padding, whose bytes nothing sets; 0 without any.
 
-    That is the largest one that an ``alignas`` or ``__align__`` gives. In a union, the bytes of the
+    It is the largest one that an ``alignas`` or ``__align__`` gives. In a union, the bytes of
     members that are not in use are like padding.
     """
     code = without_comments(source)
@@ -278,12 +285,13 @@ def measure_padding(source: str) -> int:
 
 
 def prepare(path: Path, tools: tuple[str, ...], alone: bool) -> None:
-    """Change the file of a module's assembler text: add the code of these tools, and call the runtime's functions.
+    """Change the file with a module's assembler text for check mode: add what the tools need before it is assembled.
 
-    If it is not `alone` in its module, accesses are not counted in the faster way, which has one
-    table per module. The text was compiled from ``kernel.cpp`` in the same folder.
+    Accesses then call the runtime's functions. If the text is not `alone` in its module, they are
+    not counted in the faster way, which has one table per module. The text was compiled from
+    ``kernel.cpp`` in the same folder.
     """
-    # clang writes strings byte by byte
+    # clang's text may have strings with bytes that are not UTF-8
     text = path.read_text(encoding="utf-8", errors="surrogateescape")
     if before_link:
         before_link(text)

@@ -148,7 +148,7 @@ _lines = {}
 
 
 def attach(library: ctypes.CDLL) -> None:
-    """Let `take`, `follow` and `begin_with` call this runtime library."""
+    """Let `take`, `follow` and `begin_with` call this runtime library: set their functions and the types of these."""
     global _take, _follow, _begin_with
     _take, _follow, _begin_with = library.hc_check_take, library.hc_follow, library.hc_begin_with
     _take.restype, _take.argtypes = ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]
@@ -157,7 +157,7 @@ def attach(library: ctypes.CDLL) -> None:
 
 
 def follow(block: tuple[int, int, int] | None = None, warp: int = 0) -> None:
-    """Look at single requests from the next launch on, which takes a few times as long as counting them.
+    """From the next launch on, record single requests of memory, which takes a few times as long as counting them.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def follow(block: tuple[int, int, int] | None = None, warp: int = 0) -> None:
         `LaunchRecord.requests` gets all requests of a warp of this block, at most 50,000. Without a
         block, `LaunchRecord.sites` tell which warp made the worst request of each access.
     warp : int
-        Its number in the block.
+        The warp's number in the block.
 
     Raises
     ------
@@ -177,15 +177,16 @@ def follow(block: tuple[int, int, int] | None = None, warp: int = 0) -> None:
             "requests are seen in check mode alone: set HOSTCUDA_CHECK=profile, and launch or call "
             "hostcuda.ensure_context() first"
         )
-    # -1: the worst request of each
+    # -1: no single warp, but the worst request of each access
     _follow((ctypes.c_uint * 3)(*(block or (0, 0, 0))), -1 if block is None else warp)
 
 
 def begin_with(block: int) -> None:
-    """Let a block of each grid run first from the next launch on, and then those after it, in a circle.
+    """From the next launch on, run a given block of each grid first, and then those after it, in a circle.
 
-    The blocks of a grid have no order: what follows from one is no result. `block` is counted along
-    x, then y and z, modulo the grid's blocks. EngineError if this process is not in check mode.
+    A right kernel gives the same results in any order of its blocks; this finds one that does not.
+    `block` is counted along x, then y and z, modulo the grid's blocks. EngineError if this process
+    is not in check mode.
     """
     if _begin_with is None:
         raise EngineError("blocks have an order in check mode alone: set HOSTCUDA_CHECK")
@@ -193,7 +194,10 @@ def begin_with(block: int) -> None:
 
 
 def take() -> None:
-    """Move the records that the runtime has written since the last call to `_records` and to HOSTCUDA_CHECK_OUT."""
+    """Take the records that the runtime has written since the last call: keep them for `launches`, and write them.
+
+    They are written to the file that the environment variable HOSTCUDA_CHECK_OUT names.
+    """
     if _take is None:
         return
     buffer, text = ctypes.create_string_buffer(1 << 16), b""
@@ -201,7 +205,7 @@ def take() -> None:
         text += buffer.raw[:count]
     for line in text.splitlines():
         raw = json.loads(line)
-        if raw.get("note"):  # legal, and worth a look
+        if raw.get("note"):  # a copy that is legal, but worth a look
             file, number = _find_callers(raw)[0]
             _record_note("copy", f"{raw['copy']}: {raw['message']}", file, number)
             continue
@@ -213,7 +217,7 @@ def take() -> None:
             _record_note(note["kind"], note["message"], *place)
         record = _read_copy(raw) if "copy" in raw else _read_record(raw)
         _records.append(record)
-        # -1: a copy; each line of a profile's file is a launch
+        # index -1: a copy, which is left out of a profile's file, where each line is a launch
         if record.index >= 0 or "profile" not in TOOLS:
             _append_line("", vars(record))
 
@@ -254,9 +258,9 @@ _GRACE = 3  # seconds to write records
 
 
 def interrupt_after(seconds: float) -> None:
-    """Interrupt this process after `seconds` as Ctrl-C does, and kill it 3 s later; an event, `TIME_UP`, says so.
+    """Limit the time of this process: interrupt it after `seconds` as Ctrl-C does, and kill it 3 s later.
 
-    Call it where the time begins to count: behind the compilation.
+    An event, `TIME_UP`, is recorded. Call this after the compilation, where the time begins to count.
     """
 
     def stop() -> None:
@@ -337,10 +341,10 @@ def read_record(
     source: str,
     parameters: Mapping[str, Mapping[int, tuple[str, str]]],
 ) -> LaunchRecord:
-    """Return the record of a launch that the browser's runtime has written: its "pc" are indices of `places`.
+    """Return the record of a launch from `raw`, what the runtime in a browser has written about it.
 
-    A place is, as in `_lines`, the tuple (file, line, whether the access is in the engine's own
-    headers). `source` and `parameters` are those of `add_module`.
+    There, an access is named by its index in `places`: tuples (file, line, whether the access is in
+    the engine's own headers). `source` and `parameters` are those of `add_module`.
     """
     _lines.update({(raw["module"], number): place for number, place in enumerate(places)})
     _sources[raw["module"]], _parameters[raw["module"]] = source, parameters
@@ -355,7 +359,7 @@ def add_module(
     default_name: str = "",
     parameters: Mapping[str, Mapping[int, tuple[str, str]]] | None = None,
 ) -> None:
-    """Record what the module in the file `path` was compiled from, so that nvcc can compile it, too.
+    """Record what the module in the file `path` was compiled from, so that messages can quote it and nvcc compile it.
 
     Sources without a name of their own share a `default_name`: from the second one on they get a
     number in the records. `parameters` maps a kernel's name to a dict: offset of a parameter -> its

@@ -51,11 +51,14 @@ class Stop:
 
 
 def insert_stops(text: str) -> str:
-    """Return the assembler text with the calls that report each statement's start and each function's entry."""
+    """Return assembler text with calls that report, step by step, which statements and functions of the user run.
+
+    A table behind the text tells what each call stands for: its kind, file and line.
+    """
     lines, files, rows = text.split("\n"), {}, []  # files: number -> name; rows: of the table
-    # the frame pointer points to the frame; the code is of the user's own file
+    # whether the frame pointer points to the frame; whether the code is of the user's own file
     framed = own = False
-    # the function's frame has been reported; the next `.loc` begins a statement
+    # whether the function's frame has been reported; whether the next `.loc` begins a statement
     entered = begins = True
 
     def insert_call(kind, file_number=0, value=0):
@@ -70,7 +73,7 @@ def insert_stops(text: str) -> str:
             files[int(match[1])] = str(Path(match[2] or "", match[3]))
         elif match := _LOC.match(line):
             number = int(match[1])
-            # an unknown file counts as a header
+            # an unknown file counts as one of the system's headers
             own = not _FOREIGN.search(files.get(number, "/include/"))
             # "\t.loc 1 12 5 is_stmt 0": column 5, and no statement begins; without is_stmt: as
             # before.
@@ -109,7 +112,7 @@ def insert_stops(text: str) -> str:
 def read(file: ELFFile) -> list[Stop]:
     """Return the calls that `insert_stops` put into a compiled file, sorted by place; [] if it was compiled without."""
     symbols = file.get_section_by_name(".symtab")
-    # the table, and the names of files behind
+    # these symbols mark the table of `insert_stops`, and the names of files behind it
     names = ("hostcuda_stops", "hostcuda_stops_end", "hostcuda_files_end")
     marks = [(symbols.get_symbol_by_name(name) or [None])[0] if symbols else None for name in names]
     if None in marks:
@@ -121,7 +124,7 @@ def read(file: ELFFile) -> list[Stop]:
         line.split("\t", 1) for line in data[end - begin :].decode(errors="replace").splitlines()
     )
     stops = []
-    # The rows of `insert_call`: place from the table on, kind, file's number, line or bytes.
+    # A row has four integers: distance of the call from the table, kind, file's number, line or bytes.
     for place, kind, number, value in struct.iter_unpack("<iIII", data[: end - begin]):
         line, size = (value, 0) if kind == STATEMENT else (0, value)
         stops.append(Stop(begin + place, kind, files.get(str(number), ""), line, size))

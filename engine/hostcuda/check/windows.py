@@ -43,11 +43,11 @@ _FARTHEST_SLOT = 1 << 19  # bytes of a thread's stack
 
 
 def may_miss(assembly: str) -> bool:
-    """Return whether assembler text may have an access through an array that no hook sees, outside of that array.
+    """Return whether a kernel's assembler text may have an access outside of an array that no check sees.
 
-    The text is g++'s, compiled with frame pointers. Functions that register a kernel, which are the
-    engine's own, are left out. True without a look where the text cannot be judged: on other
-    processors, with thread-local data, or with instructions that gather.
+    A hostile kernel could use it. The text is g++'s, compiled with frame pointers. Functions that
+    register a kernel, which are the engine's own, are left out. The answer is True where the text
+    cannot be judged: on other processors, with thread-local data, or with instructions that gather.
     """
     if platform.machine() != "x86_64" or re.search(r"\t\.section\t\.tdata|\tv\w*gather", assembly):
         return True
@@ -64,7 +64,9 @@ def may_miss(assembly: str) -> bool:
 
 
 def find_disguised(accesses: str, shared: set[str]) -> str | None:
-    """Return the name of a variable that is accessed as another type, with an index or before its begin; or None.
+    """Return the name of a variable that a hostile kernel may access beyond its end unseen, as another type; or None.
+
+    Such an access has an index, or is before the begin of the variable.
 
     Parameters
     ----------

@@ -49,7 +49,10 @@ _SUFFIX = re.compile(r"\s*(?:([(\[])|(?:\.|->)\s*(?:template\s+)?\w+|\+\+|--|::\
 
 
 def make_exact(text: str, everywhere: bool) -> str:
-    """Return the text with casts and shifts that give a GPU's results; `everywhere`: also in functions of the host."""
+    """Return the text with casts and shifts that give a GPU's results, where C++ leaves the result open.
+
+    They are changed in device code; with `everywhere`, also in functions of the host.
+    """
     scan = Scan(text)
     own_types = {name for names in _TYPE_NAMES.findall(scan.code) for name in names if name}
     kinds = "|".join([_WORDS, _NAMES, *(rf"{name}\b" for name in sorted(own_types))])
@@ -139,15 +142,15 @@ def _find_operand_end(code: str, at: int, cast: re.Pattern):
 
 
 def cast_conversions(text: str, printed: str, file: str) -> str:
-    """Return the text of `file` with a cast for each conversion to an integer of which the compiler warns.
+    """Write a cast for each conversion of a float to an integer that the compiler warns of, to convert as a GPU does.
 
-    `printed` is the compiler's output in JSON; its columns are bytes, so each character of `text` has to
-    be one byte.
+    `text` is the text of `file`, and `printed` the compiler's warnings in JSON. Their columns count
+    bytes, so each character of `text` has to be one byte. Returns the text with the casts.
     """
     # The JSON: [{"message": "conversion from ...", "locations": [{"start": {"file": ..., "line": 1,
-    # "byte-column": 28}, "caret": the operator's, "finish": ...}]}].
+    # "byte-column": 28}, "caret": {the operator's place}, "finish": {...}}]}].
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
-    targets = {}  # span -> (types that it is converted to, position of the operator)
+    targets = {}  # span of an expression -> (types that it is converted to, position of its operator)
     for warning in json.loads(printed) if printed.startswith("[") else ():
         place = warning["locations"][0] if warning["locations"] else {"caret": {"file": ""}}
         if (kind := _CONVERSION.search(warning["message"])) and place["caret"]["file"] == file:
@@ -159,7 +162,7 @@ def cast_conversions(text: str, printed: str, file: str) -> str:
             targets.setdefault((first, last + 1), (set(), operator))[0].add(kind[2] or kind[1])
     edits = []
     for (start, end), (kinds, operator) in targets.items():
-        # i += x: in exact.h, i += hostcuda::shift = x casts the sum
+        # ``i += x``: in exact.h, ``i += hostcuda::shift = x`` casts the sum
         if re.compile(r"[-+*/]=").match(text, operator):
             edits.append((operator + 2, operator + 2, " hostcuda::shift ="))
         # of several conversions that begin at one place, only the longest gets a cast

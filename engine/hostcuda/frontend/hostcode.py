@@ -55,9 +55,10 @@ _NO_TYPE = re.compile(
 
 
 def find_entry(scan: Scan) -> tuple[str, tuple[str, ...]]:
-    """Return name and parameters of the host function to call in a file without ``main``; ("", ()) if there is none.
+    """Return (name, parameters) of the host function that launches the kernels of a file without ``main``.
 
     It is ``extern "C" void solve(...)`` as LeetGPU asks for it, or the only function of that form.
+    A parameter is a declaration: "float *x". Returns ("", ()) if there is no such function.
     """
     if MAIN.search(scan.code) or not LAUNCH.search(scan.code):
         return "", ()
@@ -71,13 +72,14 @@ def find_entry(scan: Scan) -> tuple[str, tuple[str, ...]]:
 
 
 def write_picks(kernel: Kernel, names: "Names") -> str:
-    """Return the text of functions that choose one of several kernels of one name by the arguments of a launch.
+    """Return C++ functions by which a launch finds a kernel by its name and the types of its arguments.
 
-    The text goes behind the kernel's declaration; it is "" if the kernel needs none. `names` notes
-    which kernels were declared, and which can be launched in this way.
+    Kernels may be overloaded or templates: C++ chooses one of these functions as it would choose
+    the kernel. The text goes behind the kernel's declaration; it is "" if the kernel needs none.
+    `names` notes which kernels were declared, and which can be launched in this way.
     """
     key, defined = (kernel.scope, kernel.name, len(kernel.parameters)), kernel.open < kernel.close
-    # a specialization; the definition of what was declared
+    # none for a specialization, or the definition of what was declared
     if "<" in kernel.name or key in names.declared:
         return ""
     if not defined:
@@ -100,8 +102,8 @@ def write_picks(kernel: Kernel, names: "Names") -> str:
         f"{head} static inline {pick} hostcuda_pick_{kernel.name}({declarations}) {kernel.requires} "
         "{ return {}; }"
     )
-    # For lambdas, and default arguments also of a declaration: a function that passes its arguments
-    # on to the launch.
+    # A function that passes its arguments on to the launch: lambdas and default arguments need it,
+    # the latter also at a declaration.
     if (
         declarations
         and all(variables)
@@ -120,13 +122,19 @@ def write_picks(kernel: Kernel, names: "Names") -> str:
 
 
 def write_pointer(kernel: Kernel, arguments: str) -> str:
-    """Return the text of a pointer to a `Kernel`, whose type selects the overload; `arguments`: ``<T>`` or ""."""
+    """Return C++ for a pointer to a kernel: "static_cast<void (*)(float *)>(f<T>)"; its type selects the overload.
+
+    `arguments` are those of the template, "<T>", or "".
+    """
     types = ", ".join(map(remove_default, kernel.parameters))
     return f"static_cast<void (*)({types})>({kernel.name}{arguments})"
 
 
 def register_instances(kernel: Kernel, code: str) -> list[Edit]:
-    """Return edits (start, end, text) of a template in `code`: its parameters get names, instances get registered."""
+    """Return edits (start, end, text) of a kernel template, by which each of its instances registers itself.
+
+    Template parameters without a name get one. `code` is the text that has the kernel.
+    """
     edits, arguments = _name_parameters(code, kernel.start)
     if arguments is None:
         return []
@@ -154,7 +162,7 @@ def _add_name(parameter: str, name: str):
 
 
 def remove_default(parameter: str) -> str:
-    """Return a parameter's declaration without its default argument."""
+    """Return a parameter's declaration without its default argument: "int n" for "int n = 3"."""
     return parameter[slice(*split_spans(parameter, "=")[0])].rstrip()
 
 
@@ -180,7 +188,10 @@ def _name_parameters(code: str, at: int):
 
 
 def edit_launches(scan: Scan, names: "Names") -> Iterator[Edit]:
-    """Yield edits (start, end, text) of the launches in host code; `names`: the program's kernels."""
+    """Yield edits (start, end, text) that turn the launches ``f<<<grid, block>>>(...)`` of host code into C++ calls.
+
+    `names` has the program's kernels.
+    """
     for match in LAUNCH.finditer(scan.code):
         if not scan.on_device(match.start()) and (
             edit := _edit_launch(scan.code, match.start(), match.end(), names)

@@ -54,10 +54,11 @@ class Preprocessed:
 def preprocess(
     text: str, command: list[str], folder: Path, include_dirs: Sequence[Path]
 ) -> "Preprocessed":
-    """Preprocess `text`, which has a line marker for `SKELETON` after the engine's includes; return `Preprocessed`.
+    """Run the compiler's preprocessor on a source; return its text without macros, and the headers that it includes.
 
-    `command` is the compiler's, with its flags and include options. `folder` is the build folder:
-    the text of headers is written into it. `include_dirs` are the folders of the user's headers, which
+    `text` has a line marker for `SKELETON` after the engine's includes. `command` is the
+    compiler's, with its flags and include options. `folder` is the build folder: the text of
+    headers is written into it. `include_dirs` are the folders of the user's headers, which
     `command` has among its options, too. Errors of the preprocessor are in the result.
     """
     # "#include" looks for a file beside this one, and the build folder has the user's source
@@ -83,7 +84,8 @@ def preprocess(
     }
     places = {*include_dirs, *(path.parent for path in headers)} if names else ()
     asked = [place / name for place in places for name in names]
-    # leave.h: all that the engine puts before a file that nvcc leaves to the host's compiler.
+    # whether a header of CUDA was read: leave.h is what the engine puts before a file that nvcc
+    # leaves to the host's compiler
     of_cuda = any(_is_engines(str(path)) and path.name != "leave.h" for path in files)
     return Preprocessed(
         _Assembly(folder, text).assemble(output).replace(_BREAK, "\n"), headers, asked, of_cuda

@@ -508,18 +508,19 @@ _BRANCH = re.compile(r"bra(?:\.uni)?\s+([\w$%]+)")
 
 
 def name_register(name: str) -> str:
-    """Return the C++ name of a register or label, whose own name may have the characters % and $."""
+    """Return the C++ name of a register or label of PTX, without the characters % and $: "r__p3" for "%3"."""
     return "r_" + name.replace("%", "_p").replace("$", "_d")
 
 
 def translate(template: str, operands: list[Operand]) -> str:
-    """Return the text of C++ statements with the effect of inline PTX: `template` is its text, ``%0`` the variable p0.
+    """Translate the inline PTX of an asm statement; return C++ statements with the same effect.
 
-    Raises ValueError if the engine does not know an instruction, or if one does not have the
+    `template` is the text of the PTX; its operands ``%0``, ``%1`` are the variables p0, p1 in the
+    C++. Raises ValueError if the engine does not know an instruction, or if one does not have the
     operands that it needs.
     """
     result, statement = "", _Statement(operands)
-    labels, targets = set(), set()  # those that there are, and those that are branched to
+    labels, targets = set(), set()  # the labels that there are, and those of branches
     # %= is a number of the asm statement, which makes its labels unique in a function
     for text in _COMMENT.sub(" ", template).replace("%%", "%").replace("%=", "_").split(";"):
         words = " ".join(text.split())
@@ -544,13 +545,13 @@ def translate(template: str, operands: list[Operand]) -> str:
         elif words.startswith("."):
             statement.declare(words)
         elif words:
-            # its name, and the rest
-            result += "{ " + statement.translate(*words.partition(" ")[::2]) + "} "
+            instruction, _, rest = words.partition(" ")
+            result += "{ " + statement.translate(instruction, rest) + "} "
     if missing := sorted(targets - labels):
         raise ValueError(
             f"inline PTX branches to {', '.join(missing)}, a label that its asm statement does not have"
         )
-    # in front of all labels, because C++ jumps over no definition
+    # at the begin, because a C++ goto must not jump over a definition
     definitions = (
         f"{_TYPES[type_]} {name_register(name)}{{}}; " for name, type_ in statement.declared.items()
     )

@@ -13,19 +13,19 @@ class Operands(Protocol):
     """How the C++ text of operands is made; see ``_Statement`` in `hostcuda.frontend.ptx`."""
 
     def read(self, text: str) -> str:
-        """Return the C++ expression of an operand that is read."""
+        """Return the C++ expression for an operand of PTX that is read: a variable or a number."""
 
     def write_to(self, text: str) -> str:
-        """Return the C++ expression of an operand that is written."""
+        """Return the C++ expression for an operand of PTX that is written: a variable."""
 
     def get(self, type_: str, operand: str) -> str:
-        """Return the C++ expression of an operand's bits as a C++ type."""
+        """Return the C++ expression for the bits of an operand of PTX, taken as a C++ type such as "unsigned int"."""
 
     def put(self, type_: str, operand: str, value: str) -> str:
-        """Return the C++ statement that writes a value into an operand."""
+        """Return the C++ statement that writes a value, an expression of a C++ type, into an operand of PTX."""
 
     def read_address(self, text: str) -> str:
-        """Return the C++ arguments for an address: the pointer, and the bytes to add."""
+        """Return the C++ arguments for an address of PTX, "[r1+16]": the pointer, and the bytes to add."""
 
 
 _SCOPE = r"(?:\.(?:cta|cluster))?"
@@ -291,9 +291,10 @@ def _translate_cluster(statement: Operands, name: str, operands: list[str]) -> s
 
 
 def translate(statement: Operands, name: str, operands: list[str]) -> str | None:
-    """Return the C++ statement of an instruction with its operands, or None if it is none of this module's.
+    """Translate a PTX instruction for asynchronous work, such as "mbarrier.init"; return C++ with the same effect.
 
-    Raises ValueError for operands that the instruction does not have.
+    `name` is the instruction's; `statement` gives the C++ text of its operands. Returns None for
+    another kind of instruction. Raises ValueError for operands that the instruction does not have.
     """
     if name.startswith(("mbarrier.", "cp.async.mbarrier.")):
         return _translate_mbarrier(statement, name, operands)

@@ -349,16 +349,17 @@ def _edit_refused(scan: Scan, host: bool):
 def rewrite(
     text: str, names: hostcode.Names | None = None, tells_returns: bool = False
 ) -> "Rewritten":
-    """Return CUDA C++ without macros (`hostcuda.frontend.preprocess`) as `Rewritten` for the host compiler.
+    """Rewrite CUDA C++ as C++ for the host's compiler, with the same lines; return the text and its kernels.
 
-    With `names`, a `hostcuda.frontend.hostcode.Names`, the text is a whole program: launches in
-    host code are rewritten, too, and `names` gets its kernels. `tells_returns`: the runtime learns
-    of early returns, which check mode tells from branches around a barrier.
+    `text` has no macros any more. With `names`, a `hostcuda.frontend.hostcode.Names`, it is a whole
+    program: launches in host code are rewritten, too, and `names` gets its kernels.
+    `tells_returns`: the runtime learns of early returns, which check mode tells from branches
+    around a barrier.
     """
     scan = Scan(text.replace("\r\n", "\n").removeprefix("\ufeff"))
     edits = [*_edit_dynamic_shared(scan), *_edit_variables(scan), *_edit_asm(scan)]
     edits += _edit_returns(scan) if tells_returns else ()
-    # what is replaced by these gets no other edits
+    # code that is refused gets no other edits
     refused = list(_edit_refused(scan, names is not None))
     edits = [
         edit for edit in edits if not any(start <= edit[0] < end for start, end, _ in refused)

@@ -115,7 +115,7 @@ class Scan:
             self._open.append((end, open_))
 
     def open_at(self, at: int) -> _Open:
-        """Return the `_Open` of the braces that are open at a position."""
+        """Return the innermost braces that are open at a position, with what they belong to."""
         return self._open[bisect_right(self._open, at, key=lambda change: change[0]) - 1][1]
 
     def declaration_start(self, at: int) -> int:
@@ -127,7 +127,7 @@ class Scan:
         return self.open_at(at).scope
 
     def function(self, at: int) -> int | None:
-        """Return the position of the ``{`` of the outermost function or class around position `at`, or None."""
+        """Return the position of the ``{`` of the outermost function or class around the position `at`, or None."""
         return self.open_at(at).function
 
     def on_device(self, at: int) -> bool:
@@ -147,12 +147,15 @@ class Scan:
         return file, line + self.text.count("\n", after, at)
 
     def marker(self, at: int) -> str:
-        """Return the text of a line marker, on a line of its own: what follows it is at the file and line of `at`."""
+        """Return a line marker, '# 7 "a.cu"' on a line of its own: the compiler counts lines from the place of `at`."""
         file, line = self.place(at)
         return f'\n# {line} "{file}"\n' if file else f"\n#line {line}\n"
 
     def newlines(self, start: int, end: int) -> str:
-        """Return the newlines, or the line marker, to write with what replaces text[start:end]: lines after it stay."""
+        """Return what to add to the text that replaces text[start:end], so that later lines keep their numbers.
+
+        It is as many newlines, or a line marker if the replaced text has one.
+        """
         if (
             self._markers[bisect_right(self._markers, end, key=lambda marker: marker[0]) - 1][0]
             > start
@@ -162,8 +165,12 @@ class Scan:
 
 
 def read_scope(head: str) -> str | None:
-    """Return the namespace that a brace opens, by the text `head` before it; "" for ``extern "C"``, None for others."""
-    match = _NAMESPACE.search(head, 1 + max(map(head.rfind, "()=")))  # behind what may precede it
+    """Return the namespace that a ``{`` opens: "n" if the text `head` before it ends with ``namespace n``.
+
+    It is "" for ``extern "C"``, and None for a function, a class or another brace.
+    """
+    # searched behind the last of these signs, which end what precedes a namespace
+    match = _NAMESPACE.search(head, 1 + max(map(head.rfind, "()=")))
     return (match["name"] or "") if match else None
 
 
@@ -183,7 +190,7 @@ def find_kernels(scan: Scan) -> Iterator[Kernel]:
     """Yield the `Kernel`s that the text of a `Scan` defines or declares; an ``extern template`` does neither."""
     for match in re.finditer(r"\b__global__\b", scan.code):
         places = _read_head(scan.code, match.end())
-        # not closed
+        # left out if its head or its body does not end
         if places is None or (scan.code[places[-1]] == "{" and places[-1] not in scan.closing):
             continue
         name_start, name_end, parameters_start, parameters_end, open_ = places
@@ -252,7 +259,7 @@ def _read_head(code: str, at: int) -> tuple[int, int, int, int, int] | None:
 
 
 def find_function_name(code: str, at: int) -> str:
-    """Return the name, without namespaces and template arguments, of the function declared at position `at`, or ""."""
+    """Return the name of the function that is declared at position `at`, or ""; "f" for ``void n::f<T>(...)``."""
     head = _read_head(code, at)
     return code[head[0] : head[1]].partition("<")[0].rpartition("::")[2].strip() if head else ""
 
@@ -313,13 +320,13 @@ def _read_template_head(code: str, start: int) -> str:
 
 
 def split_parameters(text: str) -> tuple[str, ...]:
-    """Return the tuple of the declarations in the text of a parameter list, each with single spaces."""
+    """Return the declarations in the text of a parameter list: ("float *x", "int n")."""
     parts = [" ".join(text[start:end].split()) for start, end in split_spans(text, ",")]
     return () if parts in ([""], ["void"]) else tuple(parts)
 
 
 def skip_registrations(scan: Scan, start: int, at: int) -> int:
-    """Return position `start` moved behind the HOSTCUDA_KERNEL(...) that `rewrite` has put between it and `at`."""
+    """Return the position behind all HOSTCUDA_KERNEL(...), which `rewrite` has added, between `start` and `at`."""
     while registration := _REGISTERED.search(scan.code, start, at):
         close = find_closing_parenthesis(scan.code, registration.end() - 1)
         assert close is not None  # `rewrite` has written it whole
@@ -328,7 +335,7 @@ def skip_registrations(scan: Scan, start: int, at: int) -> int:
 
 
 def find_kernel_bodies(text: str) -> tuple[Scan, list[Kernel]]:
-    """Return (`Scan` of a text that `rewrite` has made, list of the `Kernel`s that it defines outside of classes)."""
+    """Scan a text that `rewrite` has made; return its `Scan`, and the kernels that it defines outside of classes."""
     scan = Scan(text)
     return scan, [
         body

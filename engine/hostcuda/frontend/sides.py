@@ -55,7 +55,7 @@ def _find_functions(scan: Scan):
 
 
 def merge_sides(device: str, host: str) -> str:
-    """Return the text made of the preprocessor's texts with ``__CUDA_ARCH__`` (`device`) and without it (`host`).
+    """Merge the preprocessor's texts of a source with ``__CUDA_ARCH__`` (`device`) and without it (`host`) into one.
 
     A function for both sides whose texts differ gets an ``if`` that asks where it runs. Raises
     ValueError with a place and a sentence if anything else differs.
@@ -80,7 +80,6 @@ def merge_sides(device: str, host: str) -> str:
         if host_body and host_body.split() != body.split() and "host" in function.sides:
             if "device" in function.sides:
                 start = scan.marker(function.open)
-                # it asks where it runs
                 host_body = f"{{ if (HOSTCUDA_IN_KERNEL) {body}{start}else {host_body} }}"
             edits.append(
                 (function.open, function.close + 1, host_body + scan.marker(function.close + 1))
@@ -170,11 +169,10 @@ _OF_DEVICE = re.compile(
 def find_side_errors(
     text: str, call_graph: str, program: bool
 ) -> Iterator[tuple[tuple[str, int], str]]:
-    """Yield ((file, line), "error: ..." or "warning: ...") where host code uses functions or variables of the device.
+    """Find where host code uses functions or variables of the device, or device code those of the host.
 
-    Also where device code uses those of the host.
-    `call_graph` is the text that the compiler wrote for `LIST_CALLS`. `program`: whether the host
-    code runs, too.
+    Yields ((file, line), "error: ..." or "warning: ..."). `call_graph` is the text that the
+    compiler wrote for the option `LIST_CALLS`. `program`: whether the host code runs, too.
     """
     scan = Scan(text)
     functions = [
@@ -194,7 +192,7 @@ def find_side_errors(
 
     def is_of_source(symbol: str, name: str):
         """Return whether a symbol may be the source's function `name`: no method, none of the standard library."""
-        # of n::f: 1n1f
+        # the symbol of n::f has "1n1f", with the lengths of both names
         nested = any(f"{len(space)}{space}{len(name)}{name}" in symbol for space in namespaces)
         return nested or symbol == name or re.match(r"_ZL?\d", symbol)  # _Z1fv is in no namespace
 

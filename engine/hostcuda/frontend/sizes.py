@@ -61,9 +61,11 @@ def _counts_elements(number: str, pointers: list[str], body: str, of_pointer: bo
 
 
 def replace_doubtful_sizes(text: str) -> str:
-    """Return a text with doubtful arguments of cudaMalloc, cudaMemcpy, cudaMemset and ceil in such functions."""
-    # Doubtful are a value that is no byte, a size that elsewhere counts elements, and the size of a
-    # pointer.
+    """Put doubtful arguments of cudaMalloc, cudaMemcpy, cudaMemset and ceil into functions that warn of mistakes.
+
+    Doubtful are a value for cudaMemset that is no byte, a size that elsewhere counts elements, the
+    size of a pointer instead of its array, and a quotient of integers in ceil. Returns the text.
+    """
     scan, edits = Scan(text), []
     for call in _CALL.finditer(scan.code):
         function, end = (

@@ -55,7 +55,7 @@ _OPENING = {">": "<", "]": "[", ")": "(", "}": "{"}
 
 # --------------------------------------------------------------------------- Comments and literals
 def blank(text: str) -> str:
-    """Return a text of the same length, with spaces instead of all characters except newlines."""
+    """Return a text with spaces in place of all characters except newlines: its length and lines stay."""
     return re.sub(r"[^\n]", " ", text)
 
 
@@ -130,7 +130,7 @@ class Tokens:
         return self.tokens[at].text if 0 <= at < len(self.tokens) else ""
 
     def outside_brackets(self, first: int, last: int) -> Iterator[int]:
-        """Yield the indices of those of tokens[first:last] that are in no bracket there, and of opening brackets."""
+        """Yield the indices of tokens[first:last], but skip what is inside of brackets, with the closing bracket."""
         at = first
         while at < last:
             yield at
@@ -144,7 +144,7 @@ class Tokens:
         """
         begin = max(first, self.around[at] + 1)  # around: the bracket around the token, or -1
         ends_before = (i for i in self.outside_brackets(begin, at) if self.text(i) in ends)
-        # match: behind a bracket's partner
+        # if a sign of `ends` is a bracket, the start is behind its partner
         return max((self.match.get(i, i) + 1 for i in ends_before), default=begin)
 
     def find_end(self, at: int, last: int, ends: Collection[str]) -> int:
@@ -171,9 +171,9 @@ class Tokens:
         return [*spans, (first, last)]
 
     def match_angle(self, at: int, limit: int) -> int | None:
-        """Return the index of the partner of the angle bracket at token `at`, or None if there is none before `limit`.
+        """Return the index of the partner of the angle bracket at token `at`, or None if there is none up to `limit`.
 
-        A ``<`` has it behind, a ``>`` or ``>>`` before it. A ``>>`` closes two.
+        The partner of a ``<`` is after it, that of a ``>`` or ``>>`` before it. A ``>>`` closes two.
         """
         step, depth = 1 if self.text(at) == "<" else -1, 0
         for place in range(at, limit, step):
@@ -202,10 +202,10 @@ def walk(
 ) -> Iterator[tuple[re.Match[str], int, int]]:
     """Yield (match, depth, angle depth) for each match of the regular expression `signs` in code[start:end].
 
-    The depths say how many of the brackets that `signs` matches are open behind it; they are
-    negative if more were closed. Those of ``<`` and ``>`` count apart, and only outside of the
-    others, in which they are operators. `back`: from the end to the start, so that closing brackets
-    open.
+    `signs` matches brackets, and other signs that are searched. The depth says how many brackets are
+    open after the match; it is negative if more were closed. The angle depth is that of ``<`` and
+    ``>``, which count only outside of other brackets: inside of these they are operators. `back`:
+    from the end to the start, so that closing brackets open.
     """
     depth = angle_depth = 0
     matches = re.compile(signs).finditer(code, start, len(code) if end is None else end)
@@ -262,7 +262,7 @@ def find_opening(code: str, at: int) -> int | None:
     while at >= 0:
         character, at = code[at], at - 1
         if character == ">" and (code[at] == "-" or (open_brackets and open_brackets[-1] != "<")):
-            continue  # of "->", or an operator
+            continue  # the end of "->", or an operator
         if character in _OPENING:
             open_brackets.append(_OPENING[character])
         elif open_brackets and character == open_brackets[-1]:
@@ -273,14 +273,14 @@ def find_opening(code: str, at: int) -> int | None:
 
 
 def skip_bracket(code: str, at: int) -> int:
-    """Return the position after the bracket that closes the one (not ``<``) at position `at`; without one, the end."""
+    """Return the position after the partner of the opening bracket (not ``<``) at position `at`, else the end."""
     signs = walk(code, _NO_ANGLE.pattern, at)
     return next((match.end() for match, depth, _ in signs if not depth), len(code))
 
 
 def find_statement_end(code: str, at: int) -> int:
     """Return the position after the statement that begins at position `at`, where white space may be first."""
-    # heads may follow each other, "for (...) if (...)": as many as a stranger's code has
+    # heads may follow each other: "for (...) if (...)"
     while True:
         if space := re.compile(r"\s+").match(code, at):
             at = space.end()
@@ -298,7 +298,10 @@ def find_statement_end(code: str, at: int) -> int:
 
 # ------------------------------------------------------------------------------------------- Edits
 def apply_edits(text: str, edits: Iterable[Edit], start: int = 0, end: int | None = None) -> str:
-    """Return text[start:end] with edits (first position, position after the last, new text), in any order."""
+    """Return text[start:end] with some parts replaced; an edit (begin, after, new text) replaces text[begin:after].
+
+    The edits are in any order, and do not overlap.
+    """
     pieces = []
     for begin, after, new in sorted(edits):
         pieces += [text[start:begin], new]

@@ -78,7 +78,7 @@ def start() -> None:
     cupti = _import_cupti()
     try:
         if not _registered:
-            # 0: as many as it holds
+            # 0: a buffer gets as many records as it holds
             cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), _add_records)
             _registered = True
         for kind in _list_kinds(cupti):

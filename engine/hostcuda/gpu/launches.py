@@ -22,18 +22,26 @@ from hostcuda.limits import WARP, occupancy, of_capability
 
 
 def limits(device: driver.Device) -> dict[str, int]:
-    """Return a multiprocessor's limits for `hostcuda.limits.occupancy`, those of the driver where it reports them."""
+    """Return the limits of a GPU's multiprocessor, from which `hostcuda.limits.occupancy` computes the occupancy.
+
+    They are {"warps": 64, "registers": 65536, "shared": 233472, ...}, as the driver reports them.
+    """
     a = driver.device_attribute
     return {
         "warps": device.get_attribute(a.MAX_THREADS_PER_MULTIPROCESSOR) // WARP,
         "registers": device.get_attribute(a.MAX_REGISTERS_PER_MULTIPROCESSOR),
         "shared": device.get_attribute(a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+        # those that the driver does not report
         **of_capability(*device.compute_capability()),
-    }  # the last: those that the driver does not report
+    }
 
 
 def time_launches(path: str) -> None:
-    """Replace PyCUDA's functions so that every further launch writes a line of JSON to the file `path`."""
+    """Time launches: replace PyCUDA's functions so that every further launch writes a line of JSON to the file `path`.
+
+    The line has the kernel, grid, block, time_ns, registers, bytes of shared and local memory, and
+    the occupancy.
+    """
     # (function, grid, block, shared, start event, end event) of launches without a line yet
     pending: list = []
     log = open(path, "w", buffering=1)  # noqa: SIM115 - open until the process ends
@@ -89,7 +97,10 @@ def time_launches(path: str) -> None:
 
 
 def count_launches(path: str) -> None:
-    """Write an empty line to a file for every further launch through PyCUDA: the file is empty if there are none."""
+    """Count launches: from now on, write an empty line to the file `path` for every launch through PyCUDA.
+
+    Another process reads it: the file is empty if the program has launched nothing.
+    """
     log = open(path, "a", buffering=1)  # noqa: SIM115 - open until the process ends
     launch = driver.Function._launch_kernel
 

@@ -110,7 +110,7 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
     launches = []
     for cells in rows[1:]:
         row = dict(zip(names, cells, strict=False))
-        # incomplete, or the row of units
+        # an incomplete row, or the one of units, which has no number of a launch
         if len(cells) != len(names) or not row.get("ID", "0").strip().isdigit():
             continue
         values = {name: _read_number(row[name]) for name in metrics or names if name in row}
@@ -123,10 +123,10 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
                 **{
                     name: value
                     for name, value in values.items()
-                    if value is not None and "__" in name
+                    if value is not None and "__" in name  # a metric: "sm__cycles_active.sum"
                 },
             }
-        )  # "sm__cycles..."
+        )
     return launches
 
 
@@ -155,7 +155,7 @@ def sanitizer_command(program: Sequence[str], tool: str, log: Path) -> list[str]
         raise EngineError(
             "compute-sanitizer is not on this machine (it comes with the CUDA toolkit)"
         )
-    # reports of hazards name both threads of a race
+    # this kind of report names both threads of a race
     more = ["--racecheck-report", "hazard"] if tool == "racecheck" else []
     return [
         sanitizer,

@@ -122,7 +122,7 @@ def _drop_targets(options: Iterable[str]) -> Iterator[str]:
 
 
 def nvcc_available() -> bool:
-    """Return whether there is an nvcc."""
+    """Return whether nvcc is installed on this machine."""
     return nsight.find("nvcc") is not None
 
 
@@ -179,7 +179,7 @@ def read_ptxas(text: str) -> dict[str, dict]:
     # "... Compiling entry function '_Z4convPf' for 'sm_90'", "0 bytes stack frame, 0 bytes spill
     # stores, ...", "... Used 32 registers, 128 bytes smem, ...": three lines per kernel.
     kernels: dict[str, dict] = {}
-    facts: dict = {}  # of the kernel that was named last
+    facts: dict = {}  # figures of the kernel that was named last
     for line in text.splitlines():
         if match := _ENTRY.search(line):
             facts = kernels.setdefault(

@@ -40,7 +40,7 @@ def directory(preferred: str | Path | None = None) -> Path:
     usable = _usable.get(preferred)
     if usable is None or not usable.is_dir():
         try:
-            _usable[preferred] = private(preferred)  # made, for this user alone
+            _usable[preferred] = private(preferred)  # makes it, for this user alone
         except EngineError as error:
             _use_temporary(preferred, str(error))
     return _usable[preferred]
@@ -69,10 +69,11 @@ def _remove_scratch(path: Path, owner: int) -> None:
 
 
 def is_intact(path: Path) -> bool:
-    """Return whether a file that `obtain` made is there and undamaged.
+    """Return whether a file that `obtain` made is there and undamaged: whether it has its digest.
 
-    A process reads it once, unless it changes. A precompiled header of 42 MB takes 33 ms of
-    processor time, so a large file is read once until the machine restarts.
+    A process reads the file once, unless it changes. To read a precompiled header of 42 MB takes 33
+    ms of processor time, so a large file is read once until the machine restarts: a file beside it
+    says that it was intact.
     """
     try:
         now = path.stat()
@@ -84,7 +85,7 @@ def is_intact(path: Path) -> bool:
                 if digest(path.name, path.read_bytes()) != digest_of(path).read_text():
                     return False
                 if is_large:
-                    with contextlib.suppress(OSError):  # read-only, in a sandbox
+                    with contextlib.suppress(OSError):  # in a sandbox the cache is read-only
                         publish(mark.encode(), seen)
             _intact_states[path] = state
         return True
@@ -102,7 +103,7 @@ def _read_boot() -> str:
 
 
 def digest_of(path: Path) -> Path:
-    """Return the file beside `path` that has the digest of its name and content."""
+    """Return the path of the file beside `path` that has its digest, by which damage is found: "NAME.sha256"."""
     return path.with_name(f"{path.name}.sha256")
 
 
@@ -193,10 +194,11 @@ def trim(pattern: str, keep: int = 8, idle_s: float = _DAY_S) -> None:
     The `keep` entries that were used last stay, and those that were used in the last `idle_s` seconds.
     """
     with contextlib.suppress(OSError):
-        # the last used first
-        entries = sorted((-path.stat().st_mtime, path) for path in directory().glob(pattern))
-        for used, path in entries[keep:]:
-            if -used < time.time() - idle_s:
+        entries = sorted(
+            ((path.stat().st_mtime, path) for path in directory().glob(pattern)), reverse=True
+        )
+        for last_used, path in entries[keep:]:
+            if last_used < time.time() - idle_s:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
                 digest_of(path).unlink(missing_ok=True)
 
@@ -211,7 +213,7 @@ def trim_daily(pattern: str) -> None:
 
 
 def touch(path: Path) -> None:
-    """Mark an entry as in use (see `trim`)."""
+    """Mark an entry of the cache as just used, so that `trim` keeps it."""
     with contextlib.suppress(OSError):
         os.utime(path)
 

@@ -101,7 +101,7 @@ def _digest_engine():
 
 def fingerprint(command: list[str]) -> str:
     """Return a digest of compiler, processor and engine: with source and options, all that compiled files depend on."""
-    # Of /proc/cpuinfo, "model name" on x86-64 and "CPU part" on aarch64.
+    # In /proc/cpuinfo this is "model name" on x86-64 and "CPU part" on aarch64.
     model = [
         value for key in ("model name", "CPU part") for value in processor.facts().get(key, ())
     ]
@@ -128,11 +128,12 @@ def fills_variables(command: list[str]) -> bool:
 
 
 def module_flags(command: list[str]) -> list[str]:
-    """Return the flags for kernels that differ between the compilers."""
+    """Return the flags for compiling kernels that only clang has, or only g++."""
     if is_clang(command):
-        # narrowing: nvcc and g++ accept it
+        # -Wno-c++11-narrowing: nvcc and g++ accept a narrowing conversion
         return ["-ferror-limit=20", "-fno-spell-checking", "-Wno-c++11-narrowing"]
-    # Unique symbols outlive their module; the runtime places each __shared__ variable on its own.
+    # no-gnu-unique: unique symbols would outlive their module. no-section-anchors: the runtime places
+    # each __shared__ variable on its own.
     flags = ["-fmax-errors=20", "-fno-gnu-unique", "-fno-section-anchors"]
     if platform.machine() == "x86_64":
         # saves a call per shared variable: 5 to 8 % of a tiled kernel
@@ -150,13 +151,17 @@ def preprocessing_flags(command: list[str]) -> list[str]:
 
 
 def loops_flags(command: list[str], halves: bool) -> list[str]:
-    """Return the flags for kernels in thread loops, which the precompiled header need not have; `halves`: with half."""
-    # The rest of a row of threads is not vectorized again: a block's width is mostly a multiple of
-    # the vectors', and this takes 30 to 40 % of the time to compile. With halves it is, because a
-    # row of 16 is less than a vector of 32. Nor is a loop copied for each outcome of a condition
-    # that stays the same in it: with four such conditions that takes ten times as long, and masks
-    # are as fast. Nor is it split into several loops, or copied for strides of 1: rung 06 compiles
-    # in 60 % of the time without, and is faster.
+    """Return flags by which g++ compiles kernels in thread loops faster; the precompiled header need not have them.
+
+    `halves`: whether the kernels compute with half.
+    """
+    # vect-epilogues-nomask: what is left of a row of threads is not vectorized again. A block's width
+    # is mostly a multiple of the vectors', and this takes 30 to 40 % of the time to compile. With
+    # halves it is vectorized, because a row of 16 is less than a vector of 32.
+    # no-unswitch-loops: a loop is not copied for each outcome of a condition that stays the same in
+    # it. With four such conditions that takes ten times as long, and masks are as fast.
+    # The others: a loop is not split into several ones, nor copied for strides of 1. Rung 06 compiles
+    # in 60 % of the time without these, and is faster.
     flags = ["--param", f"vect-epilogues-nomask={int(halves)}", "-fno-unswitch-loops"]
     flags += ["-fno-tree-loop-distribution", "-fno-version-loops-for-strides"]
     return [] if is_clang(command) else flags
@@ -197,8 +202,8 @@ _LINK = [
 
 def link_flags(command: list[str]) -> list[str]:
     """Return the flags for linking a module."""
-    # clang on x86-64 adds the offsets of thread-local variables in its code, where the runtime
-    # changes them.
+    # On x86-64, clang's code has the offsets of thread-local variables; the runtime changes them
+    # there, and the relocations tell the places.
     relocations = (
         ["-Wl,--emit-relocs"] if is_clang(command) and platform.machine() == "x86_64" else []
     )
@@ -289,11 +294,11 @@ def run_all(
     except KeyboardInterrupt:
         raise Interrupted(f"{Path(commands[0][0]).name} was stopped") from None
     finally:
-        jobs.clear()  # and so `waiting` ends: after an error the rest does not begin
+        jobs.clear()  # this ends `waiting`: after an error, commands that have not begun never do
 
 
 def make_names_local(paths: list[Path]) -> None:
-    """Change assembler files: names that several of them define become local to each, as in nvcc's device code."""
+    """Make names that several assembler files define local to each file, as in nvcc's device code; change the files."""
     texts = [path.read_text(encoding="utf-8", errors="surrogateescape") for path in paths]
     counts = Counter(name for text in texts for name in set(_GLOBAL.findall(text)))
     for path, text in zip(paths, texts, strict=True):
@@ -302,6 +307,9 @@ def make_names_local(paths: list[Path]) -> None:
 
 
 def demangle(symbol: str) -> str:
-    """Return a C++ symbol as written in the source, "f(int)" for "_Z1fi"; without c++filt, or no symbol, as it is."""
+    """Return a C++ symbol as written in the source: "f(int)" for "_Z1fi".
+
+    Another text stays as it is; so does a symbol if there is no c++filt on the machine.
+    """
     status, out, _ = run(["c++filt", symbol]) if shutil.which("c++filt") else (1, "", "")
     return out.strip() if status == 0 else symbol

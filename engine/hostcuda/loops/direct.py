@@ -41,11 +41,11 @@ _SPELT_LIKE_CALLS = {"if", "return", "sizeof"}
 
 
 def mark_loops(kernel: KernelPlan, nodes: list[Node]) -> list[Node]:
-    """Set `rendezvous` of the statements that contain a loop; return the statements, with a final ``if`` opened.
+    """Prepare a kernel without barriers: mark its loops as places at which neighboring threads meet (`rendezvous`).
 
-    `nodes` are the kernel's outer statements. If the last one is ``if (c) { a; b; }`` with a loop
-    in it, it is replaced by a "guard" node, which stands for ``if (!c) return;``, and the statements
-    a and b. Raise `NeedsFibers` if there is no loop.
+    `nodes` are the kernel's outer statements; returns them, with a final ``if`` around a loop
+    opened: ``if (c) { a; b; }`` becomes ``if (!c) return;`` (a node of the kind "guard") and the
+    statements a and b. Raises `NeedsFibers` if there is no loop.
     """
     reader = kernel.reader
     head_words = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]))
@@ -53,7 +53,7 @@ def mark_loops(kernel: KernelPlan, nodes: list[Node]) -> list[Node]:
         raise NeedsFibers("it is not understood")
     if not sum(map(_mark_rendezvous, nodes)):
         raise NeedsFibers("it has no loop")
-    # also an if in that
+    # repeated, because the opened ``if`` may end with another one
     while nodes[-1].kind == "if" and nodes[-1].rendezvous and "otherwise" not in nodes[-1].parts:
         *before, last = nodes
         then, condition = last.parts["then"], last.parts["condition"]
@@ -78,12 +78,16 @@ def _mark_rendezvous(node: Node) -> bool:
 
 
 def find_last_return(steps: Sequence[PlanStep]) -> PlanStep | None:
-    """Return the last of a kernel's outer `PlanStep`s in which threads can return (also a "guard"), or None."""
+    """Return the last of a kernel's outermost steps in which a thread can return, or None."""
     return next((step for step in reversed(steps) if "return" in find_jumps(step.node)), None)
 
 
 def require_one_section(items: list[Item]) -> None:
-    """Raise `NeedsFibers` unless threads run only the last item, a `Section`, and return in its first region only."""
+    """Raise `NeedsFibers` unless all threads of a kernel without barriers begin and end their loops together.
+
+    `items` are the parts of the kernel. All but the last have to be done once per block; threads run
+    the last one, a `Section`, and may return in its first region only.
+    """
     others = items[:-1]
     section: Any = items[-1]
     # All items but the section have to be plain statements, such as declarations. (A region or a
@@ -96,11 +100,14 @@ def require_one_section(items: list[Item]) -> None:
 
 
 def require_vectorizable(kernel: KernelPlan, section: Section, rows: Rows) -> None:
-    """Raise `NeedsFibers` unless neighbors use neighbors in memory, and products of floats are fused with sums."""
-    # `rows`, the kernel's `Rows`, has the variables that are the same for a row of threads, or grow
-    # by 1 per thread.
+    """Raise `NeedsFibers` unless g++ can vectorize the loop over neighboring threads in a kernel without barriers.
+
+    Neighbors have to use neighbors in memory, and each product of floats has to be added to
+    something, as in a convolution. `rows` tells which variables are the same for a row of threads,
+    or grow by 1 per thread.
+    """
     for variable in kernel.variables:
-        # no float **
+        # a number, or a pointer to numbers: no float **
         is_plain = set(variable.specifiers.split()) <= _NUMBERS and variable.signs.count("*") < 2
         outside = variable.role == "kept" and (
             variable.uses - section.places or variable.region not in section.places
@@ -121,7 +128,7 @@ def require_vectorizable(kernel: KernelPlan, section: Section, rows: Rows) -> No
             used_variables |= needed  # those that the initializers of others use
         for step in region.steps:
             outer = [loop for loop in loops if loop.node.first < step.node.first < loop.node.last]
-            # each round has to differ
+            # a statement in a loop has to use the loop's counters: each round differs
             counters = {counter.variable for loop in outer for counter in loop.counters}
             statement = _Statement(kernel, step, rows)
             if not (

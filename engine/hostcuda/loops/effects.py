@@ -73,12 +73,12 @@ class KernelVariable:
 
     @property
     def array(self) -> bool:
-        """Whether it is an array."""
+        """Whether the variable is an array: the tokens of its bounds, as in ``[4][2]``, are not empty."""
         return self.bounds[0] != self.bounds[1]
 
     @property
     def constant(self) -> bool:
-        """Whether the variable is declared const or constexpr; a pointer: itself, not what it points to."""
+        """Whether the variable is declared const or constexpr; of a pointer, whether the pointer itself is const."""
         words = self.specifiers.split()
         return (
             "const" in self.signs.split()[-1:]
@@ -122,10 +122,10 @@ class EffectsReader:
         self.assumed = set()
 
     def read_expression(self, first: int, last: int, scope: Scope, copied: bool = True) -> Effects:
-        """Return the `Effects` of the expression tokens[first:last].
+        """Return which variables the expression tokens[first:last] uses, changes, or takes the address of (`Effects`).
 
-        `scope` has None for a variable that the statement around it declares. `copied`: whether the
-        value is copied, as by ``int v = expression``.
+        `scope` maps names to variables, or to None for one that the statement around the expression
+        declares. `copied`: whether the value is copied, as by ``int v = expression``.
         """
         effects, text = Effects(), self.reader.text
         for at in range(first, last):
@@ -143,7 +143,7 @@ class EffectsReader:
         return effects
 
     def ends_operand(self, at: int, scope: Scope) -> bool:
-        """Return whether an operand ends at token `at`: then a ``*`` after it is binary."""
+        """Return whether an operand ends at token `at`: then a ``*`` after it multiplies, and reads no pointer."""
         if at < 0:
             return False
         token = self.reader.tokens[at]
@@ -158,7 +158,10 @@ class EffectsReader:
         return is_word or token.text in (")", "]")
 
     def is_cast(self, first: int, last: int, scope: Scope) -> bool:
-        """Return whether the parentheses around tokens[first:last] may be those of a cast."""
+        """Return whether the parentheses around tokens[first:last] may be a cast, as in ``(float)n``.
+
+        Types are not known: the answer is yes if the tokens look like a type.
+        """
         token, text = self.reader.tokens[first], self.reader.text
         may_be_type = (
             token.kind == "word"
@@ -176,15 +179,18 @@ class EffectsReader:
         )
 
     def is_copied_type(self, words: list[str]) -> bool:
-        """Return whether a conversion to the type that consists of these words copies a number, vector or pointer."""
+        """Return whether a conversion to a type, such as ["const", "float"], copies a number, a vector or a pointer."""
         kind = self.file.find_kind(words, self.parameters)
-        # a template's type: the compiler has to prove it
+        # a parameter of the kernel's template: the compiler has to prove that it is such a type
         if kind == "assumed" and words != ["auto"]:
             self.assumed.add(next(word for word in words if word in self.parameters))
         return kind in ("scalar", "pointer", "vector", "assumed")
 
     def read_statement(self, node: Node, scope: Scope) -> Effects:
-        """Return the `Effects` of a statement (`Node`) without barriers; a declaration adds its names to `scope`."""
+        """Return which variables a statement without barriers, and the statements in it, use and change.
+
+        `scope` maps names to variables; a declaration adds its names.
+        """
         if node.kind == "declaration":
             return self.read_declaration(node.first, node.last - 1, scope)
         if node.kind == "expression":
@@ -208,18 +214,18 @@ class EffectsReader:
         return effects
 
     def require_declaration(self, first: int, last: int, scope: Scope) -> None:
-        """Raise `NeedsFibers` if tokens[first:last] look like a declaration and are an expression, as ``x * y;``."""
+        """Raise `NeedsFibers` if tokens[first:last] look like a declaration and may be an expression: ``x * y;``."""
         for at in self.reader.outside_brackets(first, self.reader.require_type_end(first, last)):
             name = self.reader.text(at)
-            # where a type should be
+            # a variable, where a type should be
             if name in scope or name in self.file.declared - self.file.types.keys():
                 raise NeedsFibers(f"what it does with {name} is not understood")
 
     def require_expression(self, first: int, last: int, scope: Scope) -> None:
-        """Raise `NeedsFibers` if tokens[first:last] are a declaration that was taken for an expression.
+        """Raise `NeedsFibers` if what was taken for an expression, tokens[first:last], is a declaration.
 
-        An example is ``int (*p)[3] = &row``. A declaration begins with a type, or has an operand that
-        follows another one without an operator between.
+        An example is ``int (*p)[3] = &row``. A declaration begins with a type, or has two operands
+        without an operator between them.
         """
         word, reader = self.reader.text(first), self.reader
         names = self.file.types.keys() | self.parameters | SPECIFIERS | BUILT_IN | CLASSES
@@ -240,11 +246,14 @@ class EffectsReader:
                 raise NeedsFibers("a declaration is not understood")
 
     def read_declaration(self, first: int, last: int, scope: Scope) -> Effects:
-        """Return the `Effects` of the declaration tokens[first:last] in a statement; add its names to the `scope`."""
+        """Return which variables of the kernel a declaration uses and changes; the declaration is tokens[first:last].
+
+        Its names are added to `scope`, with None: they are local to the statement around it.
+        """
         self.require_declaration(first, last, scope)
         effects = self.read_expression(first, self.reader.require_type_end(first, last), scope)
         for name, signs, bounds, initializer in self.reader.read_declarators(first, last):
-            # local to the statement: it hides a variable of that name
+            # it hides a variable of the kernel with that name
             scope[self.reader.text(name)] = None
             effects.add(self.read_expression(*bounds, scope))
             effects.add(
@@ -255,7 +264,10 @@ class EffectsReader:
         return effects
 
     def find_declared_type(self, first: int, last: int, signs: str) -> str:
-        """Return the kind of type (see `File.find_kind`) of a variable that tokens[first:last] declare with `signs`."""
+        """Return the kind of a declared variable's type: "scalar", "pointer" and so on, see `File.find_kind`.
+
+        tokens[first:last] are the declaration; `signs` are those of the variable, such as "*".
+        """
         words = [
             token.text
             for token in self.reader.tokens[first : self.reader.find_type_end(first, last)]
@@ -263,11 +275,15 @@ class EffectsReader:
         return self.file.find_kind([*words, *signs.split()], self.parameters)
 
     def read_initialization(self, span: tuple[int, int], scope: Scope, kind: str) -> Effects:
-        """Return the `Effects` of a variable's first value, the tokens of a span; `kind` is that of its type."""
+        """Return which variables a variable's first value uses and changes.
+
+        `span` (first, last) has the tokens of the value; `kind` is that of the variable's type, as
+        `File.find_kind` returns it.
+        """
         effects = self.read_expression(
             *span, scope, copied=kind not in ("class", "struct", "reference")
         )
-        if kind == "reference":  # it refers to them
+        if kind == "reference":  # they may change through the reference
             effects.addressed |= effects.uses
         return effects
 

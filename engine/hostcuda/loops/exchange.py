@@ -74,7 +74,11 @@ class _Exchange:
 
 
 def replace_warp_functions(statement: Statement, numbers: Iterator[int]) -> list[Edit]:
-    """Return edits (start, end, text) that replace all warp functions in a `Statement`; `numbers`: an iterator."""
+    """Return edits (start, end, text) that replace all warp functions in a statement, such as ``__shfl_down_sync``.
+
+    Each becomes calls of the engine's own: every lane offers its value, the lanes meet, and each
+    takes the value that it needs. `numbers` yields a number for each meeting.
+    """
     reader, node = statement.reader, statement.node
     places = [at for at in range(*statement.span) if reader.text(at) in WARP_FUNCTIONS]
     name = reader.text(places[0])
@@ -85,8 +89,8 @@ def replace_warp_functions(statement: Statement, numbers: Iterator[int]) -> list
         and places[0] == node.first
         and reader.match.get(node.first + 1) == node.last - 2
     ):
-        # of its mask: __syncwarp is all of the statement
-        first, last = (node.first + 2, node.last - 2)
+        # __syncwarp(mask) is all of the statement: only the lanes' meeting is left
+        first, last = (node.first + 2, node.last - 2)  # the tokens of the mask
         proof = _write_mask_proof(statement, name, (first, last)) if first < last else ""
         return statement.put_before(
             f"{proof}{MEETING}({next(numbers)}, sync);", [(node.first, node.last, "")]
@@ -100,10 +104,10 @@ def replace_warp_functions(statement: Statement, numbers: Iterator[int]) -> list
     replaced = [(call.at, call.end, call.write_result()) for call in calls]
     if statement.reads_memory(spans):  # the lanes meet again before another one may write there
         number, target, last = next(numbers), statement.target, statement.span[1]
-        # there is no value after a "=" to be kept
+        # without a "=", there is no value that could be kept meanwhile
         if node.kind == "if" or reader.text(target) not in ASSIGNMENTS:
             raise NeedsFibers(f"it uses {name} beside an access to memory")
-        # computed in between, and assigned after that
+        # the value is computed before the lanes meet, and assigned after that
         value = f"({statement.text(target + 1, last, replaced)})"
         before += [f"hostcuda_keep({number}, {value});", f"{MEETING}({number}, sync);"]
         replaced = [(target + 1, last, f"hostcuda_again({number}, {value})")]

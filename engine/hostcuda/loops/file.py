@@ -92,12 +92,13 @@ class File:
         self.harmful = spread_to_users(uses, {**self._map_operands(), **self._map_harmful()})
 
     def is_unique(self, name: str) -> bool:
-        """Return whether a name has one meaning in the source, so that text with it may move: no two declarations."""
-        # also those with it as a parameter
+        """Return whether a name has one meaning in the source, so that code with it may move to another place."""
+        # the declarations of the name, and those that have it as a parameter
         declarations = [d for d in self.declarations if name in d.words | d.names]
         if name in self.declared and (name in _list_safe_names() or PURE.fullmatch(name)):
-            return False  # it is the library's, too
-        heads = {" ".join(d.head.split()) for d in declarations}  # a prototype has the same head
+            return False  # it is a function of the library, too
+        # a function and its prototype have the same head
+        heads = {" ".join(d.head.split()) for d in declarations}
         return len(heads) <= 1 and sum(bool(d.body) for d in declarations) <= 1
 
     def find_kind(self, words: list[str], parameters: Set[str] = frozenset()) -> str:
@@ -110,14 +111,14 @@ class File:
         """
         if "(" in words and {"alignas", "__align__"} & set(words):
             words = words[: words.index("(")] + words[words.index(")") + 1 :]
-        # const, struct and the like
+        # without const, struct and the like
         words = [word for word in words if word not in _DROPPED_FROM_TYPES]
         if words[:2] == ["std", "::"] and words[2:3] and words[2] in TYPES:
             words = words[2:]
         if not words or "decltype" in words or "&" in words or "&&" in words:
             return "reference"
         if "*" in words:
-            # of functions or arrays: not understood
+            # pointers to functions or arrays are not understood
             return "pointer" if not {"(", "["} & set(words) else "class"
         if words == ["auto"]:
             return "assumed"
@@ -169,7 +170,10 @@ class File:
         return word not in self.source_words and bool(PURE.fullmatch(word))
 
     def is_known(self, word: str) -> bool:
-        """Return whether a word is a function of CUDA or the C library that neither waits nor asks for its thread."""
+        """Return whether a word is a function of CUDA or the C library whose call may stay in a thread loop.
+
+        Such a function neither waits for other threads nor depends on which thread calls it.
+        """
         return word not in self.source_words and (
             word in _list_safe_names() or bool(PURE.fullmatch(word))
         )
@@ -423,10 +427,10 @@ def _strip_arguments(head: str) -> str:
 def spread_to_users(
     uses: list[tuple[set[str], set[str]]], reasons: dict[str, str]
 ) -> dict[str, str]:
-    """Add to `reasons` (name -> reason) all names that use one of its names, directly or through others; return it.
+    """Add to `reasons`, which says why names need fibers, the names that use these, directly or through others.
 
     `uses` has a pair of sets for each declaration: the names that it declares, and the words in it.
-    A user of several such names gets the reason of the first by the alphabet.
+    A name gets the reason of the first one in the alphabet that it uses. Returns `reasons`.
     """
     harmful = reasons.keys()
     while users := [

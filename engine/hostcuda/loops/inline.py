@@ -82,10 +82,10 @@ class _Function:
 def inline(
     scan: Scan, bodies: list[Kernel], file: File
 ) -> tuple[Scan, list[Kernel], dict[str, str]]:
-    """Replace warp functions, and calls of functions with barriers or warp functions, as far as that is possible.
+    """Replace, in kernels, warp functions by exchanges, and calls of device functions that wait by their bodies.
 
-    Return (`Scan` of the new text, list of the `Kernel`s in it, dict: a kernel's name -> why warp
-    functions are left). `file` has the declarations of the source, `bodies` are its kernels. What
+    `file` has the declarations of the source, `bodies` are its kernels. Returns (`Scan` of the new
+    text, list of the `Kernel`s in it, dict: a kernel's name -> why warp functions are left). What
     is left is refused later.
     """
     reasons, numbers, calls_with_shared = {}, count(1), set()
@@ -98,7 +98,7 @@ def inline(
                 )
         if not edits:
             break
-        # with the calls in what was put in
+        # the next round also replaces the calls in the bodies that were put in
         scan, bodies = find_kernel_bodies(apply_edits(scan.text, edits))
     return scan, bodies, reasons
 

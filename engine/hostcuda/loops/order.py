@@ -37,10 +37,10 @@ def has_no_effects(
     functions: Set[str] = frozenset(),
     assignments: int = 0,
 ) -> bool:
-    """Return whether tokens[first:last] change nothing.
+    """Return whether tokens[first:last] change nothing, so that their order does not matter.
 
-    The spans of tokens `calls` are left out. Calls of `functions` (names) and that many
-    `assignments` are allowed.
+    The spans of tokens `calls` are left out. Calls of `functions` (names) and the number
+    `assignments` of assignments are allowed.
     """
     text, tokens = reader.text, reader.tokens
     for at in _skip_spans(first, last, calls):
@@ -50,7 +50,7 @@ def has_no_effects(
         if text(at) == "(" and at > first and tokens[at - 1].kind == "word":
             function = text(at - 1)
             is_harmless = file.is_pure(function) or file.is_type(function) or function in functions
-            # hostcuda_take(...), which `exchange` writes
+            # the engine's own, such as hostcuda_take(...), have no effects either
             if not (is_harmless or function.startswith("hostcuda_")):
                 return False
     return assignments >= 0
@@ -77,12 +77,11 @@ def find_declared_names(reader: Reader, nodes: list[Node]) -> Iterator[int]:
 
 
 def find_unshared_names(reader: Reader, body: Kernel, scan: Scan, file: File) -> set[str]:
-    """Return the set of names in the kernel `body` that no other thread can change.
+    """Return the names in a kernel (`body`) whose values no other thread can change: constants, a thread's variables.
 
-    They are constants, and variables of one thread; a name that is also a shared variable's in another
-    scope is left out.
+    A name that is also declared as shared, an array or a reference is left out.
     """
-    # at first the words of the kernel's parameters
+    # begin with the words of the kernel's parameters
     unshared, others = set(re.findall(r"\w+", scan.code[body.name_end : body.open])), set()
     for first, last in find_declarations(reader, reader.read_statements()):
         is_shared = "__shared__" in [reader.text(at) for at in range(first, last)]
@@ -140,7 +139,10 @@ class Statement:
         )
 
     def reads_memory(self, calls: Sequence[tuple[int, int]]) -> bool:
-        """Return whether the statement, without its target and the spans `calls`, may read what other threads write."""
+        """Return whether the statement may read memory that other threads write.
+
+        Left out are the target of its assignment, and the spans of tokens `calls`.
+        """
         text, tokens, file = self.reader.text, self.reader.tokens, self.file
         for at in _skip_spans(self.target, self.span[1], calls):
             kind, word = tokens[at][:2]
@@ -151,11 +153,12 @@ class Statement:
                 before in (")", "]") or tokens[at - 1].kind in ("word", "number")
             ):
                 return True  # the unary operator
+            # ``(int)*p`` reads memory, ``(n)*p`` is a product: the tokens in the parentheses tell
             cast = (
                 range(self.reader.match[at - 1] + 1, at - 1)
                 if word == "*" and before == ")"
                 else ()
-            )  # or a product
+            )
             if cast and {text(i) for i in cast} <= TYPES | {"*"}:  # (int)*p
                 return True
             is_unshared = (
@@ -171,9 +174,12 @@ class Statement:
         return False
 
     def may_follow(self, calls: Sequence[tuple[int, int]]) -> bool:
-        """Return whether C++ allows that the rest of the statement follows its `calls`, spans of tokens in order."""
+        """Return whether the `calls` of a statement may be made before the rest of it, by C++'s order of evaluation.
+
+        The calls are spans (first, last) of tokens, in order.
+        """
         first, last = self.span
-        first += self.reader.text(first) == "="  # of a declaration: no assignment
+        first += self.reader.text(first) == "="  # the "=" of a declaration assigns nothing
         text, around = self.reader.text, self.reader.around
         for at in _skip_spans(first, last, calls):
             open_ = around[at]
@@ -187,7 +193,7 @@ class Statement:
             ):
                 # what is on the left of a call comes first, and decides whether it is made
                 return False
-            # what is assigned comes before where it goes
+            # C++ computes the value of an assignment before its target
             if text(at) in ASSIGNMENTS and at > calls[0][0]:
                 return False
         return has_no_effects(self.reader, first, last, self.file, calls, assignments=1)
@@ -199,7 +205,7 @@ class Statement:
         """
         node, tokens = self.node, self.reader.tokens
         start, end = tokens[node.first].start, tokens[node.last - 1].end
-        # after "else", one statement has to stay one
+        # outside of a block, such as after "else", the result has to be one statement
         open_, close = ("", "") if self.is_in_block else ("{ ", " }")
         edits = [(tokens[first].start, tokens[last - 1].end, new) for first, last, new in replaced]
         if node.kind == "if":  # its branches may get edits of their own, and edits must not overlap

@@ -57,7 +57,7 @@ class Reader(Tokens):
             raise NeedsFibers(str(error)) from None
 
     def read_statements(self) -> list[Node]:
-        """Return the list of `Node`s of the body's outer statements."""
+        """Return the outermost statements of the function's body as a list of `Node`s, each a tree."""
         return self._read_sequence(0, len(self.tokens))
 
     def _read_sequence(self, at: int, last: int) -> list[Node]:
@@ -72,7 +72,7 @@ class Reader(Tokens):
         return nodes
 
     def read_statement(self, at: int) -> Node:
-        """Return the `Node` of the statement that begins at token `at`, with all its fields."""
+        """Return the statement that begins at token `at`, and all statements in it, as a tree of `Node`s."""
         if at >= len(self.tokens):
             raise NeedsFibers("a statement does not end")
         node = self._read_by_first_word(at)
@@ -194,9 +194,9 @@ class Reader(Tokens):
         )
 
     def find_type_end(self, first: int, last: int) -> int | None:
-        """Return the index after the specifiers and the type at the start of tokens[first:last]; None without a type.
+        """Return the index of the token after the type with which tokens[first:last] begin; None without a type.
 
-        For ``const unsigned int *p = q`` this is that of the ``*``. Only the syntax counts: any
+        For ``const unsigned int *p = q`` this is the index of the ``*``. Only the syntax counts: any
         name may be a type.
         """
         at, has_type = first, False
@@ -223,7 +223,7 @@ class Reader(Tokens):
         return at if has_type and at > first else None
 
     def require_type_end(self, first: int, last: int) -> int:
-        """Return the index after the type at the start of tokens[first:last]; raise `NeedsFibers` if there is none."""
+        """Return the index of the token after the type with which tokens[first:last] begin, or raise `NeedsFibers`."""
         end = self.find_type_end(first, last)
         if end is None:
             raise NeedsFibers("a declaration is not understood")
@@ -245,11 +245,11 @@ class Reader(Tokens):
     def read_declarators(
         self, first: int, last: int
     ) -> list[tuple[int, str, tuple[int, int], tuple[int, int]]]:
-        """Return a list with (name, signs, bounds, initializer) for each variable that tokens[first:last] declare.
+        """Return (name, signs, bounds, initializer) for each variable that tokens[first:last] declare.
 
-        Of ``int *p[3] = {}`` these are: the index of the token ``p``, the text "*", and the spans
-        of tokens (first, last) of ``[3]`` and ``= {}``. A span without tokens means that there are
-        none.
+        For ``int *p[3] = {}`` these are: the index of the token ``p``, the text "*", and the spans
+        (first, last) of the tokens ``[3]`` and ``= {}``. A span is empty if there are no bounds, or
+        no initializer.
         """
         declarators, at = [], self.find_type_end(first, last)
         for begin, end in self.split(at or last, last):

@@ -76,8 +76,11 @@ def indexes_by_truth(code: str, start: int, end: int) -> bool:
 
 
 def explain_use(name: str, harmful: dict[str, str]) -> str:
-    """Return the reason for fibers of a kernel that uses a name; `harmful`: name -> cause, as `File.harmful`."""
-    # The cause of a class names it: "the class Stack".
+    """Return why a kernel that uses a name has to run on fibers: "it uses the class Stack", "f uses atomicAdd".
+
+    `harmful` maps such names to their causes, as `File.harmful` does.
+    """
+    # The cause of a class has its name: "the class Stack".
     return (
         f"{name} uses {harmful[name]}"
         if name not in harmful[name].split()
@@ -86,7 +89,10 @@ def explain_use(name: str, harmful: dict[str, str]) -> str:
 
 
 def refuse(kernel: KernelPlan) -> None:
-    """Raise `NeedsFibers` if a `KernelPlan`, which has no steps yet, has words that need fibers."""
+    """Raise `NeedsFibers` if a kernel has a word for which it has to run on fibers, such as inline PTX.
+
+    This is called before the kernel is split into steps.
+    """
     reader, file, harmful = kernel.reader, kernel.file, kernel.file.harmful
     if kernel.body.name.endswith(">"):
         raise NeedsFibers("it is a specialization of a template")
@@ -98,7 +104,7 @@ def refuse(kernel: KernelPlan) -> None:
     if harmful_words := harmful.keys() & set(head_words):
         raise NeedsFibers(explain_use(min(harmful_words), harmful))
     engine_calls = (at for at, token in enumerate(reader.tokens) if token.text == "hostcuda")
-    # Of inline PTX `rewrite` has made hostcuda::ptx::..., of extern __shared__ arrays
+    # In this text inline PTX is written as hostcuda::ptx::..., and an extern __shared__ array as
     # hostcuda::dynamic_shared().
     if any(reader.text(at + 2) != "dynamic_shared" for at in engine_calls):
         raise NeedsFibers("it has inline PTX")

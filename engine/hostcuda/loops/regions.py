@@ -24,7 +24,7 @@ class Region:
     section: Section | None = None  # around it; None where a loop over the block's threads runs it
 
     def used_variables(self) -> set[KernelVariable]:
-        """Return the set of `KernelVariable`s that its statements name."""
+        """Return the variables of the kernel that the region's statements use."""
         return set().union(*(step.effects.uses for step in self.steps))
 
 
@@ -40,21 +40,24 @@ class Section:
 
     @property
     def returns(self) -> bool:
-        """Whether a thread may return in it."""
+        """Whether a thread may return in one of the section's regions."""
         return any(region.returns for region in self.regions)
 
     @property
     def places(self) -> set[int | PlanStep]:
-        """The set of its regions' numbers and its warp's steps: the entries of `KernelVariable.uses` that are here."""
+        """The places of this section at which a variable can be used: numbers of regions, and the warp's own steps."""
         return {region.number for region in self.regions} | set(self.warp_steps)
 
     def used_variables(self) -> set[KernelVariable]:
-        """Return the set of `KernelVariable`s that its statements name."""
+        """Return the variables of the kernel that the section's statements use."""
         steps = self.warp_steps + [step for region in self.regions for step in region.steps]
         return set().union(*(step.effects.uses for step in steps))
 
     def variables_from_before(self) -> set[KernelVariable]:
-        """Return the set of variables that differ between warps and that a warp's own steps name but do not declare."""
+        """Return the variables that a warp's own steps use and that were declared before this section.
+
+        Variables with the same value in the whole block, and shared ones, are left out.
+        """
         declared = {step.variable for step in self.warp_steps}
         used = set().union(*(step.effects.uses for step in self.warp_steps))
         return {v for v in used - declared if v.role != "uniform" and not v.shared}
@@ -76,11 +79,12 @@ class RegionBuilder:
         self.guard = find_last_return(kernel.outer_steps) if kernel.direct else None
 
     def split_block(self, steps: list[PlanStep], section: Section | None = None) -> list[Item]:
-        """Return the list of items made of the steps of a block; in a `section`, a warp runs the block.
+        """Split the steps of a block of statements into items, which will be loops over the threads or the warps.
 
         An item is a `Region` (a loop over threads), a `Section` (a loop over warps), or a step that
-        is done once. They are in the order of the statements, but a step of uniform values moves
-        before its region or section. This sets `items` of the steps with blocks.
+        is done once. The items are in the order of the statements, but a step with the same values
+        in all threads moves before its region or section. If a `section` is given, a warp runs the
+        block alone. Also sets `items` of the steps that have blocks in them.
         """
         # This is one function because every kind of step changes which region and which section are
         # open.
@@ -189,10 +193,11 @@ class RegionBuilder:
 
 
 def assign_roles(kernel: KernelPlan, regions: list[Region]) -> None:
-    """Set the `role` of the variables that are not uniform, so far "local"; raise `NeedsFibers` if there is none.
+    """Decide how each variable that differs between threads gets from one region to the next: set its `role`.
 
     A variable stays "local" if one region uses it. It becomes "recomputed" if each region that uses it
-    may repeat its declaration, else "kept": an array keeps it across barriers.
+    may repeat its declaration, else "kept": an array keeps it across barriers. Raises `NeedsFibers`
+    if none of these is possible.
     """
     for region in regions:
         names = [v.name for v in region.used_variables() if v.role != "uniform" and not v.shared]

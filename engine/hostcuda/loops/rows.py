@@ -108,7 +108,10 @@ class Rows:
         return first < last and is_uniform(self.kernel, first, last, scope, {"threadIdx"}, roles)
 
     def find_growing_terms(self, first: int, last: int, scope: Scope) -> list[tuple[int, int]]:
-        """Return the spans of the terms of tokens[first:last], a sum that grows by 1 per thread; [] for others."""
+        """Return the terms of a sum, tokens[first:last], that grows by 1 from one thread of a row to the next.
+
+        A term is a span (first, last) of tokens. Returns [] for another expression.
+        """
         text = self.reader.text
         terms: list[tuple[int, int]] = []
         if any(text(at) in _LOWER_THAN_SUMS for at in self.reader.outside_brackets(first, last)):
@@ -116,8 +119,8 @@ class Rows:
         for span in self.reader.split(first, last, "+"):
             terms += self.reader.split(*span, "-")
         growing = [span for span in terms if not self.is_same(*span, scope)]
-        # One term alone needs no edit, but a direct kernel asks for it. A growing term must not be
-        # subtracted.
+        # A single term needs no edit, but in a kernel without barriers it is asked for. A growing
+        # term must not be subtracted.
         if (
             len(terms) + self.kernel.direct < 2
             or len(growing) != 1
@@ -131,7 +134,7 @@ class Rows:
         return terms if grows else []
 
     def edit_initializer(self, variable: KernelVariable) -> list[Edit]:
-        """Return the edits (start, end, text) of the expression with which a variable is initialized.
+        """Return edits (start, end, text) of a variable's first value, with which g++ vectorizes the loop over threads.
 
         If the variable grows by 1 from one thread of a row to the next, the sum becomes a call of
         ``hostcuda::sum``, by which g++ recognizes neighboring elements.
@@ -245,7 +248,11 @@ class Rows:
         )
 
     def edit_tokens(self, first: int, last: int, scope: Scope) -> list[Edit]:
-        """Return edits of tokens[first:last]: of indices that grow by 1 per thread, of conditions equal for a row."""
+        """Return edits (start, end, text) of tokens[first:last], with which g++ vectorizes the loop over threads.
+
+        They change indices of arrays that grow by 1 per thread, and conditions that are the same
+        for a row of threads.
+        """
         edits, text, match = [], self.reader.text, self.reader.match
         next_token = first  # tokens before it get no edits
         for at in range(first, last):

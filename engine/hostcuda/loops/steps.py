@@ -42,7 +42,7 @@ class PlanStep:
 
     @property
     def declared(self) -> KernelVariable:
-        """The variable of a declaration."""
+        """The variable that the step declares; for steps that are declarations, where `variable` is not None."""
         assert self.variable is not None
         return self.variable
 
@@ -87,7 +87,7 @@ class KernelPlan:
         return self.scan.place(self.reader.tokens[at].start)[1]
 
     def text(self, first: int, last: int, edits: Iterable[Edit] = ()) -> str:
-        """Return the text of tokens[first:last] with edits (start, end, new text) of positions."""
+        """Return the text of tokens[first:last] after edits, which are (start, end, new text) in the source."""
         tokens = self.reader.tokens
         return (
             apply_edits(self.scan.text, edits, tokens[first].start, tokens[last - 1].end)
@@ -96,7 +96,7 @@ class KernelPlan:
         )
 
     def initializer(self, variable: KernelVariable) -> tuple[int, int]:
-        """Return the span (first, last) of tokens of a variable's first value, without a ``=`` before it."""
+        """Return the tokens of a variable's first value, as a span (first, last), without the ``=``."""
         first, last = variable.initializer
         return (
             (first + 1, last) if first < last and self.reader.text(first) == "=" else (first, last)
@@ -249,7 +249,10 @@ class KernelPlan:
             yield PlanStep("declaration", node, scope_before, effects, variable)
 
     def read_update(self, first: int, last: int, scope: Scope) -> Update | None:
-        """Return (variable, span of the operand) if tokens[first:last] are like ``v = 1`` or ``v++``; else None."""
+        """Return (variable, tokens of the new value) if tokens[first:last] are like ``v = 1`` or ``v++``; else None.
+
+        The tokens are a span (first, last); it is empty for ``v++``.
+        """
         reader = self.reader
         words = [token.text for token in reader.tokens[first:last]]
         if len(words) == 2 and set(words) & STEPS:
@@ -261,7 +264,7 @@ class KernelPlan:
 
 
 def is_jump(node: Node) -> bool:
-    """Return whether a statement (`Node`) is a return, break or continue, or an if with nothing else in it."""
+    """Return whether a statement is a return, break or continue, or ``if (...)`` followed by one of them alone."""
     if node.kind in ("return", "break", "continue"):
         return True
     if node.kind != "if" or "otherwise" in node.parts:

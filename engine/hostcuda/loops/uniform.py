@@ -191,9 +191,12 @@ def _mark_steady(kernel: KernelPlan) -> None:
 
 
 def find_uniform(kernel: KernelPlan) -> None:
-    """Find the uniform variables of a `KernelPlan`: set `role`, `steady` and `addressed` of its variables."""
-    # At first all are "uniform". One that may differ becomes "local", then others may differ, until
-    # nothing changes.
+    """Find out which variables of a kernel have the same value in all threads of a block: their `role` is "uniform".
+
+    Also sets `steady` (the same in a warp, set once) and `addressed` of the variables.
+    """
+    # At first all are "uniform". A variable that may differ becomes "local", then others that depend
+    # on it may differ, until nothing changes.
     _mark_steady(kernel)
     changed = True
     while changed:
@@ -254,9 +257,11 @@ def _is_uniform_update(kernel: KernelPlan, step: PlanStep, update: Update) -> bo
 
 
 def require_uniform(kernel: KernelPlan) -> None:
-    """Raise `NeedsFibers` unless the threads of a block reach barriers together, and the lanes of a warp too."""
-    # It also sets `changed_uniformly` of variables. A return of only some threads is kept, as a
-    # statement.
+    """Raise `NeedsFibers` unless all threads of a block reach each barrier, and all lanes of a warp each warp function.
+
+    For that, the conditions around these have to be the same for all threads, or lanes. Also notes
+    in `changed_uniformly` where a variable that is the same for all gets another value.
+    """
     for step in kernel.steps:
         line = kernel.line(step.node.first)
         waits, group = (
@@ -285,7 +290,8 @@ def require_uniform(kernel: KernelPlan) -> None:
             if others_go_on or not is_jump(step.node) or not _has_uniform_condition(kernel, step):
                 if jumps - {"return"}:
                     raise NeedsFibers(f"the jump of line {line}, past a {waits}, {reason}")
-                step.kind = "statement"  # each thread does it: those that return are masked
+                # a return of some threads only: each thread does it, and is masked afterwards
+                step.kind = "statement"
         if step.update and step.update[0].role == "uniform":
             step.update[0].changed_uniformly.append(step.node.first)
 

@@ -61,15 +61,15 @@ def _write_second_version(scan: Scan, body: Kernel, file: File) -> tuple[str, st
 
 
 def add_loops(text: str, without: Collection[str] = frozenset()) -> str:
-    """Return a source whose kernels have second versions, which run as thread loops.
+    """Return a source whose kernels have second versions, in which a loop runs all threads of a block.
 
-    In `text`, `hostcuda.frontend.rewrite.rewrite` has put a HOSTCUDA_KERNEL(name) behind each kernel,
-    which registers it. In the result, it registers the second version, too, or the reason why there
-    is none. Kernels named in `without` get none, because it did not compile.
+    In `text`, a HOSTCUDA_KERNEL(name) behind each kernel registers it for launches. In the result,
+    it registers the second version, too, or the reason why there is none: then each thread runs on
+    a stack of its own (a fiber). Kernels named in `without` get none, because it did not compile.
     """
     scan, bodies = find_kernel_bodies(text)
     file = File(scan, bodies)
-    # the same kernels, in the same order
+    # the same kernels, in the same order, with their device functions put in
     inlined_scan, inlined_bodies, failed = inline(scan, bodies, file)
     edits, reasons, kinds = [], {}, {}
     for body, inlined_body in zip(bodies, inlined_bodies, strict=True):
@@ -85,7 +85,8 @@ def add_loops(text: str, without: Collection[str] = frozenset()) -> str:
             reasons[body.name] = INLINED.sub("", str(reason))  # with the user's names
             continue
         reasons[body.name] = ""
-        if kinds[body.name] == "LOOPS":  # blocks of all shapes: the first version hardly ever runs
+        # the second version runs blocks of all shapes: the first one hardly ever runs
+        if kinds[body.name] == "LOOPS":
             edits.append((body.marker_end, body.marker_end, " __attribute__((cold, noinline))"))
         edits.append((body.close + 1, body.close + 1, second + scan.marker(body.close)))
     edits += [

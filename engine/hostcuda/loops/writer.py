@@ -48,7 +48,7 @@ class Writer:
         )
 
     def write(self) -> str:
-        """Return the text of the definition of the kernel's second version."""
+        """Return the text of the kernel's second version, a function that runs all threads of a block in loops."""
         body, scan = self.kernel.body, self.scan
         # a line marker: what follows comes from this position of the source
         self.out.append(scan.marker(body.start))
@@ -60,19 +60,19 @@ class Writer:
         constants = [
             v for v in self.kernel.parameters if v.position >= 0 and self._is_declared_const(v)
         ]
-        # before the name: of a pointer, itself const
+        # directly before the name, so that of a pointer the pointer itself is const
         edits = [(v.position, v.position, "const ") for v in constants]
         self.out.append(apply_edits(scan.text, edits, body.name_end, body.open))
         self.out.append("{ HOSTCUDA_BLOCK\n")
-        # The types of the template that were taken to be numbers or pointers: else the text does
-        # not compile.
+        # These types of the template were assumed to be numbers or pointers. With another type, the
+        # text does not compile.
         self.out += [
             f"hostcuda_require_plain({type_})\n"
             for type_ in sorted(self.kernel.effects_reader.assumed)
         ]
         for parameter in self.kernel.parameters:
             self._write_proof(parameter)
-        if self.masked:  # the array hostcuda_live: whether each thread is left
+        if self.masked:  # an array that says which threads have not returned yet
             self.out.append("HOSTCUDA_MASK\n")
         for parameter in self.kernel.parameters:
             if parameter.role == "kept":

@@ -43,7 +43,10 @@ UNSIGNED = (1 << 64) - 1
 
 
 def require_host_memory(what: str, address: int, size: int, writes: bool) -> None:
-    """Raise `Refused` if the host cannot read (`writes`: write) `size` bytes there; `what` begins the message."""
+    """Raise `Refused` if the host cannot read `size` bytes at an address or, if it `writes`, write them.
+
+    `what` begins the message.
+    """
     if not native.is_host_memory(address & UNSIGNED, size, writes):
         why = "a null pointer" if not address else "never allocated, freed, or shorter"
         span = f"{size & UNSIGNED} bytes at {address & UNSIGNED:#x}"
@@ -53,14 +56,14 @@ def require_host_memory(what: str, address: int, size: int, writes: bool) -> Non
 
 
 def variable_at(address: int, kind: type[Any] = ctypes.c_void_p) -> Any:
-    """Return the program's variable at an address as a `kind` of ctypes, to read or write its `value`.
+    """Return the variable of the C++ program at an address, as an object of ctypes whose `value` can be read or set.
 
-    `Refused` if the host may not write there.
+    `kind` is its type. `Refused` if the host may not write there.
     """
     require_host_memory(
         "failed: the address of a result or a list", address, ctypes.sizeof(kind), True
     )
-    # device memory is hidden from this access: a fault, as on a GPU
+    # if the address is in device memory, this access faults, as on a GPU
     native.library().hc_write_result(address)
     return kind.from_address(address)
 

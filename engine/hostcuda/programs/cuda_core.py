@@ -55,7 +55,7 @@ class Event:
         return self._event.time_since(other._event)
 
     def close(self) -> None:
-        """Do nothing: the event goes with its object."""
+        """Do nothing: the event is destroyed with this object."""
 
 
 class Stream:
@@ -102,7 +102,7 @@ class Stream:
             self._stream.wait_for_event(event._event)
 
     def close(self) -> None:
-        """Do nothing: the stream goes with its object."""
+        """Do nothing: the stream is destroyed with this object."""
 
 
 class Buffer:
@@ -113,7 +113,7 @@ class Buffer:
 
     @property
     def handle(self) -> int:
-        """The address of its first byte."""
+        """The device address of the buffer's first byte."""
         return int(self._memory)
 
     def copy_to(self, dst: Buffer | None = None, *, stream: Stream | None = None) -> Buffer:
@@ -174,7 +174,7 @@ class Device:
         return Event(options)
 
     def allocate(self, size: int, stream: Stream | None = None) -> Buffer:
-        """Return `size` bytes of new memory, which nothing has set; the stream has no effect."""
+        """Return a new buffer of `size` bytes in device memory, which is not initialized; the stream has no effect."""
         return Buffer(size)
 
     def sync(self) -> None:
@@ -242,9 +242,9 @@ class ObjectCode:
         self._module, self._names = module, names
 
     def get_kernel(self, name: str) -> Kernel:
-        """Return a kernel by its name; of a template by the name that `Program.compile` was given.
+        """Return a kernel by its name, or an instance of a template by the name that `Program.compile` was given.
 
-        LogicError if there is none.
+        LogicError if there is no such kernel.
         """
         return Kernel(raw.find_function(self._module, name, self._names))
 
@@ -290,7 +290,7 @@ class LaunchConfig:
 
 
 def launch(stream: Any, config: LaunchConfig, kernel: Kernel, *kernel_args: Any) -> None:
-    """Launch a kernel in a stream, one of this module's or of another package.
+    """Launch a kernel in a stream of this module, or in an object of another package that stands for a stream.
 
     A `Buffer` among the arguments is passed by its address.
     """

@@ -76,7 +76,7 @@ class Stream:
         return event
 
     def wait_event(self, event: Event) -> None:
-        """Let later work of this stream wait for an event; the default stream waits here."""
+        """Let later work of this stream wait for an event; on the default stream, the host waits for it now."""
         if self._stream is None:
             event.synchronize()
         else:
@@ -101,12 +101,12 @@ class ExternalStream(Stream):
 
 
 def find_stream(handle: int) -> driver.Stream | None:
-    """Return the stream of a handle; None for the default stream, and for a handle that is not known."""
+    """Return the stream that has a handle (a number); None, the default stream, for a handle that is not known."""
     return _streams.get(int(handle))
 
 
 def register_stream(stream: driver.Stream) -> None:
-    """Let `ExternalStream` find a stream."""
+    """Keep a stream of another package, so that `find_stream` finds it by its handle."""
     _streams[stream.handle] = stream
 
 
@@ -218,7 +218,7 @@ class _Launchable:
 
     @max_dynamic_shared_size_bytes.setter
     def max_dynamic_shared_size_bytes(self, size: int) -> None:
-        """Set it to `size` bytes; LogicError if a block cannot have so many."""
+        """Let launches ask for up to `size` bytes of dynamic shared memory; LogicError if a block cannot have these."""
         attribute = driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
         self._function.set_attribute(attribute, size)
 
@@ -243,7 +243,10 @@ class _Launchable:
 
 
 def raw_argument(argument: Any) -> Any:
-    """Return the address of a `Pointer`, and any other argument of a kernel as it is; TypeError for NumPy's arrays."""
+    """Return an argument of a kernel as it is passed: the address of a `Pointer`; any other argument as it is.
+
+    Raises TypeError for an array of NumPy, which is not on the device.
+    """
     if isinstance(argument, np.ndarray):
         raise TypeError(
             f"an array of NumPy ({argument.dtype}, shape {argument.shape}) is no argument of a kernel: pass "
@@ -329,7 +332,10 @@ class RawModule:
         _ = self._module
 
     def get_function(self, name: str) -> _Launchable:
-        """Return a kernel by its name; of a template as `name_expressions` has it. LogicError if there is none."""
+        """Return a kernel by its name, or an instance of a template by its text in `name_expressions`: "f<float>".
+
+        LogicError if there is no such kernel.
+        """
         function = raw.find_function(self._module, name, self._names)
         kernel = _Launchable(lambda: function)
         kernel._cooperative = self._cooperative

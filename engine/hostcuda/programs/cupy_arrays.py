@@ -396,7 +396,7 @@ def find_function(inner: Any, name: str) -> Any:
         return found
 
     def call(*args: Any, **named: Any) -> Any:
-        """Call NumPy's function; of random numbers, take CuPy's argument `dtype`, too."""
+        """Call NumPy's function; functions of random numbers also take the argument `dtype`, as in CuPy."""
         dtype = named.pop("dtype", None) if inner is np.random else None
         result = _call(found, args, named)
         return result if dtype is None else result.astype(dtype)
@@ -441,15 +441,16 @@ def asnumpy(
     out: np.ndarray | None = None,
     blocking: bool = True,
 ) -> np.ndarray:
-    """Return the values of `a` on the host: a copy (see `ndarray.get`), or, if `a` is not on the device, an array.
+    """Return the values of `a` as an array of NumPy.
 
-    In the second case `out` has no effect; `blocking` never has.
+    If `a` is on the device, they are copied, see `ndarray.get`; else `out` has no effect.
+    `blocking` never has an effect.
     """
     return a.get(stream, order, out) if isinstance(a, ndarray) else np.asarray(a, order=order)
 
 
 def empty(shape: ShapeLike, dtype: DTypeLike = float, order: Order = "C") -> ndarray:
-    """Return an array that nothing has set: a kernel's read of it is a finding."""
+    """Return a new array in device memory, which is not initialized: check mode reports a kernel that reads it."""
     return _allocate(shape, dtype, order)
 
 
@@ -460,7 +461,7 @@ def empty_like(
     subok: bool | None = None,
     shape: ShapeLike | None = None,
 ) -> ndarray:
-    """Return an array that nothing has set, with the shape, dtype and order of another one where they are not given.
+    """Return a new array that is not initialized, with the shape, dtype and order of `prototype` if they are not given.
 
     `subok` has no effect.
     """

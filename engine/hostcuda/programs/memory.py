@@ -48,7 +48,10 @@ class Memory:
         self.registered = {}  # address -> bytes of cudaHostRegister
 
     def cudaMalloc(self, result_address: int, size: int) -> None:
-        """Write the address of `size` bytes that the program's host code cannot access; null for 0 bytes."""
+        """Allocate `size` bytes of device memory; write their address to the program's variable at `result_address`.
+
+        The address of 0 bytes is null. Host code cannot access the memory.
+        """
         variable = variable_at(result_address)
         variable.value = native.mem_alloc(require_size(size)) if size else None
         if size:
@@ -56,36 +59,37 @@ class Memory:
             native.library().hc_mem_of_device(variable.value)
 
     def cudaMallocAsync(self, result_address: int, size: int) -> None:
-        """Allocate as `cudaMalloc` does, and note the address in `pooled`, which `cudaFree` reads."""
+        """Allocate device memory as `cudaMalloc` does, and note in `pooled` that it is cudaMallocAsync's."""
         self.cudaMalloc(result_address, size)
         self.pooled.add(variable_at(result_address).value)
 
     def cudaMallocManaged(self, result_address: int, size: int) -> None:
-        """Write the address of `size` bytes that both sides may access.
+        """Allocate `size` bytes that host and device may access; write their address to the program's variable.
 
-        They are zero, as on a GPU.
+        The variable is at `result_address`. The bytes are zero, as on a GPU.
         """
         if not size:
             raise Refused(INVALID_VALUE, "failed: 0 bytes were requested")
         variable = variable_at(result_address)
         variable.value = address = native.mem_alloc(require_size(size))
-        # so it counts as set: initcheck does not see the host write it
+        # a fill, by which the memory counts as initialized: initcheck does not see writes of the host
         native.memset(1, address, 0, size, None, True)
         self.managed.add(address)
 
     def cudaMallocPitch(
         self, result_address: int, pitch_address: int, width: int, height: int
     ) -> None:
-        """Allocate `height` rows of `width` bytes; write the address, and the pitch to `pitch_address`.
+        """Allocate `height` rows of `width` bytes of device memory, each at a multiple of 512 bytes.
 
-        The pitch, the bytes from a row to the next one, is `width` rounded up to a multiple of 512.
+        Writes their address to the program's variable at `result_address`, and the pitch, the bytes
+        from a row to the next one, to that at `pitch_address`.
         """
         row_bytes = -(-require_size(width) // PITCH) * PITCH
         variable_at(pitch_address, ctypes.c_size_t).value = row_bytes
         self.cudaMalloc(result_address, row_bytes * require_size(height))
 
     def cudaFree(self, address: int) -> None:
-        """Wait for the device and free an allocation; `Refused` for another address.
+        """Wait for the device and free an allocation by its first address; `Refused` for another address.
 
         A null pointer has no effect.
         """
@@ -100,16 +104,16 @@ class Memory:
                     f"{span[1]} bytes, which is freed only as a whole, by its first address"
                 )
             raise Refused(INVALID_VALUE, f"failed: cudaMalloc gave no {address:#x}{cause}")
-        if address in self.pooled:  # for these it waits for nothing
+        if address in self.pooled:  # memory of cudaMallocAsync
             return self.cudaFreeAsync(address, 0)
         self.managed.discard(address)
         native.mem_free(address)
 
     def cudaFreeAsync(self, address: int, stream: int) -> None:
-        """Free as `cudaFree` does.
+        """Free memory as `cudaFree` does.
 
-        In check mode, the memory is filled on the stream before: a use by another stream is then a race,
-        which racecheck reports.
+        In check mode, the memory is filled on the stream first, as a write of this stream: if another
+        stream still uses it, racecheck reports the race.
         """
         if checkmode.TOOLS and (span := native.mem_range(address & UNSIGNED)):
             native.memset(1, span[0], 0, span[1], self._find_stream(stream), False)
@@ -117,12 +121,15 @@ class Memory:
         self.cudaFree(address)
 
     def cudaMallocHost(self, result_address: int, size: int) -> None:
-        """Write the address of `size` bytes of host memory, at the beginning of a page."""
+        """Allocate `size` bytes of page-locked host memory; write their address to the variable at `result_address`.
+
+        The memory begins at a page's begin. `Refused` if there is not enough.
+        """
         variable = variable_at(result_address)
         try:
             _, total = native.mem_info()
             if require_size(size) > total - sum(map(len, self.pinned.values())):
-                raise MemoryError  # else Linux may end a process for lack of memory
+                raise MemoryError  # else Linux might end a process for lack of memory
             storage = ctypes.create_string_buffer(size + _PAGE)
         except (MemoryError, OverflowError, ValueError):
             raise Refused(
@@ -147,7 +154,7 @@ class Memory:
             native.map_host_memory(address, 0)  # 0: kernels may no longer use it
 
     def cudaHostRegister(self, address: int, size: int) -> None:
-        """Note that `size` bytes of the program's memory are page-locked; `Refused` if it cannot be written."""
+        """Treat `size` bytes of the program's memory as page-locked; `Refused` if the host cannot write them."""
         if not size:
             raise Refused(INVALID_VALUE, "failed: 0 bytes were given")
         require_host_memory("failed: the memory", address, require_size(size), True)
@@ -155,13 +162,16 @@ class Memory:
         native.map_host_memory(address, size)
 
     def cudaHostUnregister(self, address: int) -> None:
-        """Forget memory of `cudaHostRegister`; kernels may no longer use it."""
+        """Treat memory of `cudaHostRegister` as ordinary memory again, which kernels may not use."""
         if not self.registered.pop(address, None):
             raise Refused(NOT_REGISTERED, f"failed: {address & UNSIGNED:#x} is not registered")
         native.map_host_memory(address, 0)
 
     def cudaPointerGetAttributes(self, result_address: int, address: int) -> None:
-        """Write the struct cudaPointerAttributes: kind of memory, device 0, device pointer, host pointer or null."""
+        """Write the struct cudaPointerAttributes of an address: kind of memory, device 0, device pointer, host pointer.
+
+        The host pointer to device memory is null.
+        """
         span = native.mem_range(address)
         # cudaMemoryType: 3 managed, 2 device, 1 host, 0 unregistered
         kind = (
@@ -183,7 +193,10 @@ class Memory:
     def cudaMemcpy(
         self, to: int, source: int, size: int, kind: int, to_capacity: int, source_capacity: int
     ) -> None:
-        """Copy as `_copy` does, which explains the parameters, in the default stream; wait for the end."""
+        """Copy `size` bytes from address `source` to address `to` in the default stream, and wait for the end.
+
+        `kind` is the direction (cudaMemcpyKind); the capacities are explained at `_copy`.
+        """
         self._copy(to, source, size, kind, 0, True, to_capacity, source_capacity)
 
     def cudaMemcpyAsync(
@@ -196,9 +209,10 @@ class Memory:
         to_capacity: int,
         source_capacity: int,
     ) -> None:
-        """Queue a copy as `_copy` does, which explains the parameters, on a stream.
+        """Queue a copy of `size` bytes from address `source` to address `to` on a stream.
 
-        Wait for a copy between the device and memory of the host that is not pinned.
+        It waits for the end of a copy between the device and host memory that is not page-locked.
+        `kind` is the direction (cudaMemcpyKind); the capacities are explained at `_copy`.
         """
         waits = kind in (_TO_DEVICE, _TO_HOST) and not (
             self._is_pinned(source) or self._is_pinned(to)
@@ -216,7 +230,7 @@ class Memory:
         kind: int,
         stream: int,
     ) -> None:
-        """Copy `height` rows of `width` bytes, and wait, unless the copy is on the device.
+        """Copy `height` rows of `width` bytes on a stream, and wait for the end, unless the copy is on the device.
 
         The rows are `source_pitch` bytes apart in the source and `to_pitch` in the destination; `kind` is
         the direction (cudaMemcpyKind). cudaMemcpy2DAsync is this method, too.
@@ -341,10 +355,10 @@ class Memory:
     def cublas_matrix(
         self, address: int, letter: int, rows: int, columns: int, leading: int, size: int
     ) -> None:
-        """Raise `Refused` for a matrix of a cuBLAS product that is larger than its memory.
+        """Raise `Refused` if a matrix of a cuBLAS product is larger than the memory at its address.
 
-        `letter` is the code of its name, as ord("A"); `leading` the numbers from a column to the next one;
-        `size` the bytes of a number.
+        `letter` is the code of the matrix's name, ord("A"); `leading` is its leading dimension, the
+        numbers from a column to the next one; `size` is the number of bytes of a number.
         """
         span = native.mem_range(address & UNSIGNED)  # (base, bytes)
         needed, left = ((columns - 1) * leading + rows) * size, sum(span) - address if span else 0
@@ -366,7 +380,10 @@ class Memory:
         return any(start <= address < start + size for start, size in sizes.items())
 
     def cudaMemset(self, address: int, value: int, size: int, stream: int) -> None:
-        """Queue a fill with the low byte of `value`; a variable, which is memory of this process, is filled at once."""
+        """Queue a fill of `size` bytes at an address with the low byte of `value`.
+
+        A ``__device__`` variable, which is memory of this process, is filled at once.
+        """
         if size:
             self._require_device_memory("destination", address, size)
             if native.mem_range(address) or self._is_pinned(address):
@@ -385,7 +402,10 @@ class Memory:
             self.cudaMemset(address + row * pitch, value, width, stream)
 
     def cudaGetSymbolAddress(self, result_address: int, symbol: int, size: int) -> None:
-        """Write a variable's address, which `symbol` is here; from now on copies may use its `size` bytes."""
+        """Write the address of a device variable to the program's variable at `result_address`.
+
+        Here `symbol` is this address. From now on, copies may use the variable's `size` bytes.
+        """
         self.symbols[symbol] = size
         variable_at(result_address).value = symbol
 

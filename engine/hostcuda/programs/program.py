@@ -565,11 +565,12 @@ def _compile_file(path: Path, options: list[str]) -> compiler.Module:
 
 
 def connect(module: compiler.Module) -> _Runtime:
-    """Let a compiled program call the engine's CUDA runtime API, and return that: an object of `_Runtime`.
+    """Let a compiled program call the engine's CUDA runtime API; return the object with the API's functions.
 
     Keep it as long as the program can run: C++ has the addresses of its functions.
     """
-    # the program calls `runtime.call` for the API, and `fault` for faults of its host code
+    # The program calls `runtime.call` for each function of the API, and `fault` if its host code
+    # faults.
     runtime = _Runtime(module)
     callback = ctypes.CFUNCTYPE(
         ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong)
@@ -592,7 +593,11 @@ def find_entry(module: compiler.Module) -> int:
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Compile and run a program, and end the process with its status; `arguments` as the module's docstring says."""
+    """Compile and run a CUDA program, and end the process with the program's status.
+
+    `arguments` are the engine's own ("--options=-O2", "--seconds=60"), the .cu file, and those of
+    the program.
+    """
     own = {}  # the engine's own arguments: "--options" -> their text, "--seconds" -> a number
     while arguments[0].startswith(("--options=", "--seconds=")):
         name, _, value = arguments.pop(0).partition("=")
@@ -605,7 +610,7 @@ def main(arguments: list[str]) -> NoReturn:
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     except (EngineError, errors.Error, PermissionError) as error:
-        # else of the options, or of the engine's start
+        # other errors are about the options, or the engine's start
         of_source = isinstance(error, errors.CompileError)
         text = error.msg if of_source else str(error)
         records.record_event("compile error" if of_source else "refused", text)

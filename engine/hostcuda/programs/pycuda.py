@@ -72,7 +72,7 @@ def fetch() -> Path:
         _run_pip("install", "--target", new, *_NEEDS)
         with tarfile.open(package) as archive:
             for member in archive.getmembers():
-                # without the archive's own folder
+                # the path without its first folder, "pycuda-2025.1"
                 path = PurePosixPath(*PurePosixPath(member.name).parts[1:])
                 is_needed = path.parts[:1] in (("pycuda",), ("LICENSE",)) and ".." not in path.parts
                 if is_needed and member.isfile() and (content := archive.extractfile(member)):

@@ -20,9 +20,9 @@ _STAND_INS = {
 
 
 def main(arguments: list[str]) -> None:
-    """Run a Python program as ``__main__``: `arguments` has its path and its own arguments.
+    """Run a Python program as ``__main__``, with the engine in place of the GPU packages that it imports.
 
-    Changes `sys.argv` and `sys.path`.
+    `arguments` has the program's path and its own arguments. Changes `sys.argv` and `sys.path`.
     """
     text = Path(arguments[0]).read_text(errors="replace")
     for module, install in _STAND_INS.items():

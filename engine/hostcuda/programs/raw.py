@@ -19,8 +19,9 @@ _SPACES = re.compile(r"\s+")
 
 def compile_module(source: str, options: Iterable[str] = (), names: Sequence[str] = ()) -> Module:
     """Compile a source as NVRTC does; `names` are instances of templates to compile, such as "f<float>"."""
-    # Each in a namespace of its own: the macro numbers the functions that it defines by __COUNTER__,
-    # which begins again at 0 after preprocessing, so that names could be defined twice.
+    # An instance is registered by the macro, in a namespace of its own: the macro numbers the functions
+    # that it defines by __COUNTER__, which begins again at 0 after preprocessing, so that names could
+    # be defined twice.
     instances = "".join(
         f"\nnamespace hostcuda_instance_{i} {{ HOSTCUDA_KERNEL({name}) }}"
         for i, name in enumerate(names)
@@ -32,8 +33,8 @@ def compile_module(source: str, options: Iterable[str] = (), names: Sequence[str
 def find_function(module: Module, name: str, names: Sequence[str] = ()) -> Function:
     """Return the kernel `name` of a module; LogicError, which lists the kernels, if there is none.
 
-    It is found by its name if it is ``extern "C"`` or one of `names`, which `compile_module` was given,
-    else by its symbol. Spaces in one of `names` do not count.
+    `names` are those that `compile_module` was given, such as "f<float>"; spaces in them do not
+    count. Another kernel is found by its symbol, which is its name if it is ``extern "C"``.
     """
     symbols = {_SPACES.sub("", kernel.name): kernel.symbol for kernel in module.kernels()}
     return module.get_function(symbols.get(_SPACES.sub("", name), name) if name in names else name)

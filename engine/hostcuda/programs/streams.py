@@ -45,7 +45,7 @@ class Streams:
         return stream
 
     def cudaStreamCreate(self, result_address: int, flags: int) -> None:
-        """Make a stream with cudaStreamCreateWithFlags's flags, and write its handle."""
+        """Create a stream with cudaStreamCreateWithFlags's flags; write its handle to the address `result_address`."""
         variable = variable_at(result_address)  # first, because it may refuse
         stream = Stream(flags)
         variable.value = stream.handle
@@ -60,7 +60,7 @@ class Streams:
         native.stream_synchronize(self._find_stream(stream))
 
     def cudaStreamQuery(self, stream: int) -> None:
-        """Raise `Refused` with NOT_READY, which is the answer, if a stream has work left."""
+        """Raise `Refused` with NOT_READY, CUDA's answer for "not yet", if a stream has work left."""
         if not native.stream_query(self._find_stream(stream)):
             raise Refused(NOT_READY, "")
 
@@ -78,18 +78,18 @@ class Streams:
         return self.events[event]
 
     def cudaEventCreate(self, result_address: int, flags: int) -> None:
-        """Make an event with cudaEventCreateWithFlags's flags, and write its handle."""
+        """Create an event with cudaEventCreateWithFlags's flags; write its handle to the address `result_address`."""
         variable = variable_at(result_address)  # first, because it may refuse
         event = Event(flags)
         variable.value = event.handle
         self.events[event.handle] = event
 
     def cudaEventDestroy(self, event: int) -> None:
-        """Forget an event."""
+        """Destroy an event, given by its handle: forget the object that owns it."""
         del self.events[self._find_event(event).handle]
 
     def cudaEventRecord(self, event: int, stream: int) -> None:
-        """Put an event after the work so far of a stream."""
+        """Record an event: put it after the work that a stream has so far. Both are given by their handles."""
         native.event_record(self._find_event(event).handle, self._find_stream(stream))
 
     def cudaEventSynchronize(self, event: int) -> None:
@@ -97,12 +97,15 @@ class Streams:
         self._find_event(event).synchronize()
 
     def cudaEventQuery(self, event: int) -> None:
-        """Raise `Refused` with NOT_READY, which is the answer, if the stream of an event has not reached it."""
+        """Raise `Refused` with NOT_READY, CUDA's answer for "not yet", if the stream of an event has not reached it."""
         if not self._find_event(event).query():
             raise Refused(NOT_READY, "")
 
     def cudaEventElapsedTime(self, result_address: int, start: int, end: int) -> None:
-        """Write the milliseconds between two events; `Refused` for events without a time, or not reached yet."""
+        """Write the milliseconds between two events to the program's variable at `result_address`.
+
+        Raises `Refused` for an event without a time, or one that its stream has not reached yet.
+        """
         try:
             milliseconds = self._find_event(end).time_since(self._find_event(start))
         except errors.LogicError as error:  # an event was made without a time, or never recorded

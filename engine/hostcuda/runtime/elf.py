@@ -55,18 +55,19 @@ class Elf:
     @cached_property
     def segments(self) -> list[Segment]:
         """The file's segments: parts of it that are loaded into memory."""
-        rows = self._read_headers("<IIQQQQQQ", 0x20, 0x38)  # the header's e_phoff and e_phnum
-        # _: p_paddr
+        # at 0x20 and 0x38 are e_phoff and e_phnum, the place and the number of the headers
+        rows = self._read_headers("<IIQQQQQQ", 0x20, 0x38)
         return [
-            Segment(kind, flags, at, address, *rest) for kind, flags, at, address, _, *rest in rows
+            Segment(kind, flags, at, address, *rest)
+            for kind, flags, at, address, _physical_address, *rest in rows
         ]
 
     @cached_property
     def sections(self) -> list[Section]:
-        """The file's sections."""
-        # e_shoff and e_shnum; below, e_shstrndx
+        """The file's sections, such as the code, with their names."""
+        # at 0x28 and 0x3C are e_shoff and e_shnum, the place and the number of the headers
         rows = self._read_headers("<IIQQQQIIQQ", 0x28, 0x3C)
-        # offset of the sections' names
+        # at 0x3E is e_shstrndx, the number of the section that has the names; [4]: its offset
         names = rows[struct.unpack_from("<H", self._data, 0x3E)[0]][4] if rows else 0
         return [
             Section(self._read_text(names + name), kind, flags, address, at, size, link, info)
@@ -100,8 +101,9 @@ class Elf:
         ]
 
     def relocations(self, section: Section) -> list[Relocation]:
-        """Return the relocations of a section of kind `SHT_RELA`; `info` has a symbol's index (or 0) and the kind."""
+        """Return the relocations in a section of kind `SHT_RELA`: the places that get the address of a symbol."""
         symbols = self._read_symbols(self.sections[section.link])
+        # the upper half of `info` is the symbol's index or 0, the lower half the kind
         rows = self._iterate_table("<QQq", section.offset, section.bytes)
         return [
             Relocation(

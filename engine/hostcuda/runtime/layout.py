@@ -101,14 +101,15 @@ def layout(path: str | os.PathLike, base: int, functions: Iterable[int]) -> Layo
 
 
 def read_shared_bytes(path: str | os.PathLike, kernel: str) -> int | None:
-    """Return the bytes of static shared memory of a kernel, by its symbol, in a file that is not loaded.
+    """Return how many bytes of static shared memory a kernel uses, from a compiled file that is not loaded.
 
-    None if the file has no function of this name.
+    `kernel` is the kernel's symbol. Returns None if the file has no such function.
     """
     symbols = elf.Elf(path).symbols(elf.SHT_SYMTAB)
     if not any(s.name == kernel and s.kind == elf.STT_FUNC for s in symbols):
         return None
-    # as in `_place_shared`: of the kernel, or outside of functions
+    # Shared variables are thread-local ones in the file: those of the kernel, and those outside of
+    # functions, which any kernel may use.
     return sum(
         s.bytes
         for s in symbols

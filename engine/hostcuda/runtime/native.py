@@ -296,7 +296,7 @@ def map_host_memory(address: int, size: int) -> None:
 
 
 def is_host_memory(address: int, size: int, writes: bool) -> bool:
-    """Return whether `size` bytes at an address of this process can be read or, with `writes`, also written."""
+    """Return whether this process can read `size` bytes of host memory at an address or, with `writes`, write them."""
     return library().hc_host_memory(address, size, int(writes)) == OK
 
 
@@ -325,7 +325,7 @@ def mem_free(address: int) -> None:
 
 
 def mem_release(address: int) -> None:
-    """Wait for the device and free an allocation, in a destructor: the next call that waits raises a fault."""
+    """Wait for the device and free an allocation, in a destructor: a fault is raised by the next call that waits."""
     if _finished:
         return
     _wait_quietly()
@@ -351,7 +351,10 @@ def mem_range(address: int) -> tuple[int, int] | None:
 
 
 def find_written(address: int, size: int) -> bytes | None:
-    """Return a byte per byte of device memory, 0 where nothing has set it; None without ``initcheck``."""
+    """Return which bytes of device memory have been written: a byte for each of them, 0 if it has not.
+
+    Returns None without the tool ``initcheck``.
+    """
     marks = create_string_buffer(size)
     return marks.raw if library().hc_mem_written(address, size, marks) == OK else None
 
@@ -363,7 +366,7 @@ def memcpy(kind: str, to: int, source: int, size: int, stream: int | None, wait:
     """
     call = f"cuMemcpy{kind}"
     _record_call_site("a copy to the host" if kind == "DtoH" else "a copy")
-    # 0: no wait; `_wait` sees Ctrl-C
+    # the argument 0: the library does not wait; `_wait` does, which Ctrl-C can end
     check(library().hc_memcpy(to, source, size, stream, 0, kind.encode()), call)
     if wait:
         _wait(call, _library.hc_stream_synchronize, stream)
@@ -403,7 +406,10 @@ def synchronize() -> None:
 
 
 def wait_or_pause() -> None:
-    """Wait for all streams, or in check mode until a kernel waits for the host: it is paused until the next wait."""
+    """Wait for all streams; in check mode also return if a kernel itself waits for the host.
+
+    Such a kernel is then paused until the next call that waits.
+    """
     _wait("cuCtxSynchronize", _library.hc_wait_or_pause)
 
 
@@ -514,9 +520,12 @@ class LoadedModule:
         return next((k for k in self.kernels if name in (k.symbol, k.name.replace(" ", ""))), None)
 
     def variable(self, name: str) -> tuple[int, int] | None:
-        """Return (address, bytes) of a ``__constant__`` or ``__device__`` variable, or None; copies may then use it."""
+        """Return (address, bytes) of a ``__constant__`` or ``__device__`` variable, or None.
+
+        From then on, copies may use its memory.
+        """
         variables = self.layout.variables
-        # the symbol if it is static
+        # "_ZL4mask" is the symbol of a static variable "mask"
         span = variables.get(name) or variables.get(f"_ZL{len(name.encode())}{name}")
         if span:
             _library.hc_module_variable(self.handle, *span)
@@ -601,7 +610,10 @@ def module_unload(handle: int, copy: Path | None = None) -> None:
 
 
 def module_callers(module: int) -> list[int]:
-    """Return this thread's return addresses in a module's code, as offsets from its base, the innermost first."""
+    """Return where this thread is in a module's code: its return addresses, the innermost first.
+
+    They are offsets from the module's base.
+    """
     offsets = (c_size_t * 16)()  # more frames are not needed to find a line
     return offsets[: library().hc_module_callers(module, offsets, len(offsets))]
 
@@ -620,7 +632,10 @@ def variable_at(address: int) -> str | None:
 
 
 def variable_range(address: int) -> tuple[int, int] | None:
-    """Return (base, bytes) of the variable that contains an address if `LoadedModule.variable` gave it, else None."""
+    """Return (base, bytes) of the variable that contains an address, or None.
+
+    Only variables that `LoadedModule.variable` has given to the program count.
+    """
     return next(
         (
             (base, size)
@@ -650,9 +665,10 @@ def launch(
     """Queue a kernel on a stream, both given by their handles (None: the default stream); LogicError if it is refused.
 
     `name` is the kernel's, for a message if the program waits long. `shared` is the dynamic shared memory per
-    block in bytes, and `packed` has each argument at its parameter's offset. `cooperative`: blocks may wait
-    for each other. `cluster` has the blocks of a cluster along each axis, or zeros for those that the kernel
-    declares. `programmatic`: it may begin before the launch before it in the stream has ended.
+    block in bytes. `packed` are the bytes of the arguments, each at its parameter's offset. `cooperative`:
+    blocks may wait for each other. `cluster` has the blocks of a cluster along each axis, or zeros for those
+    that the kernel declares. `programmatic`: the kernel may begin before the preceding launch of the stream
+    has ended.
     """
     global _last_kernel
     _last_kernel = name

@@ -23,9 +23,9 @@ class NoResultError(EngineError):
 
 
 def read_file(path: Path, most: int) -> bytes:
-    """Return the content of a plain file that has one name, and at most `most` bytes.
+    """Return the content of a file that a sandboxed program has left, if it is a plain one of at most `most` bytes.
 
-    OSError if it cannot be read, and ValueError if it is something else.
+    OSError if it cannot be read; ValueError if it is a link, something else, or larger.
     """
     # A link would be followed with the rights of this process, and a pipe would be waited for.
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -70,16 +70,16 @@ def write_answer(path: Path, word: str, record: Mapping) -> None:
 
 
 def make_nonce() -> str:
-    """Return a random word that nobody can guess."""
+    """Return a random word that nobody can guess, by which the answer of a sandboxed program is recognized."""
     return secrets.token_hex(16)
 
 
 def parse_json(data: bytes, most: int) -> object:
     """Return the value of an untrusted JSON text.
 
-    ValueError if it is no JSON, or may have more than `most` values.
+    ValueError if it is no JSON, or may have more than `most` values, which would need much memory.
     """
-    # before it is parsed: before each value stands one of these
+    # one of these signs precedes each value, so they are counted before the text is parsed
     if sum(map(data.count, (b"{", b"[", b","))) > most:
         raise ValueError(f"it has more than {most:,} values")
     return json.loads(data)

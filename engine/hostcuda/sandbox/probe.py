@@ -30,7 +30,7 @@ _CALLS = {
 
 
 def probe_network(port: int, name: str) -> Iterator[str]:
-    """Yield "reaches ADDRESS" for each address that a sandbox has to block and does not.
+    """Try to reach addresses that a sandbox has to block; yield "reaches ADDRESS" for each one that can be reached.
 
     They are another machine (IPv4 and IPv6), the server at a TCP `port` of this one, and that at
     the abstract Unix socket `name`.
@@ -44,14 +44,14 @@ def probe_network(port: int, name: str) -> Iterator[str]:
     for family, kind, address in tries:
         with contextlib.suppress(OSError), socket.socket(family, kind) as connection:
             connection.settimeout(2)
-            connection.connect(address)  # a datagram's only looks up the route
+            connection.connect(address)  # for datagrams this only looks up the route
             yield f"reaches {address if isinstance(address, str) else address[0]}".replace(
                 "\0", "@"
             )
 
 
 def probe_files(hidden: list[str], unwritable: list[str]) -> Iterator[str]:
-    """Yield a sentence for each wall of the sandbox that does not hold.
+    """Try to read and to write what a sandbox has to protect; yield a sentence for each attempt that succeeds.
 
     It is "reads PATH" for a path of `hidden` that can be read, and "writes to FOLDER" for a folder of
     `unwritable` in which a file can be made.
@@ -69,10 +69,11 @@ def probe_files(hidden: list[str], unwritable: list[str]) -> Iterator[str]:
 
 
 def probe_processes(pid: int, started: str, most: int) -> Iterator[str]:
-    """Yield what can be done to the parent, the process `pid`, and whether more than `most` processes can be started.
+    """Try what a sandbox has to prevent: to signal or read the parent process, to start more than `most` processes.
 
-    `started` is the parent's start time in /proc/PID/stat: in the sandbox another process may have
-    its number.
+    Yields a sentence for each attempt that succeeds: "signals the process that runs it". The parent
+    is the process `pid`, whose start time in /proc/PID/stat is `started`: in the sandbox another
+    process may have its number.
     """
     parent = Path(f"/proc/{pid}")
     with contextlib.suppress(OSError):
@@ -99,14 +100,17 @@ def probe_processes(pid: int, started: str, most: int) -> Iterator[str]:
 
 
 def probe_memory(most: int) -> Iterator[str]:
-    """Yield "reserves N GB" if `most` bytes of address space can be reserved."""
+    """Try to reserve `most` bytes of address space, which a sandbox has to refuse; yield "reserves N GB" on success."""
     with contextlib.suppress(OSError):
         mmap.mmap(-1, most).close()
         yield f"reserves {most >> 30} GB"
 
 
 def probe_calls() -> Iterator[str]:
-    """Yield "calls NAME" for each system call that a sandbox has to block; their arguments do nothing."""
+    """Try the system calls that a sandbox has to block; yield "calls NAME" for each one that is possible.
+
+    With these arguments the calls have no effect.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     attempts = {name: (libc.syscall, number, 0, 0, 0, 0, 0) for name, number in _CALLS.items()}
     attempts |= {

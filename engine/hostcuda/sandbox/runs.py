@@ -149,10 +149,11 @@ def _make_environment(check: str, view: View) -> dict[str, str]:
 
 @functools.cache
 def precompile(check: str, options: tuple[str, ...] = ()) -> tuple[Path, ...]:
-    """Return the paths of the engine's compiled files for these tools and nvcc options; compile what is missing.
+    """Compile what the engine needs for these tools of check mode and nvcc options; return the files' paths.
 
-    `check` has the tools separated by commas. The files are in this process's cache. EngineError if
-    they do not compile.
+    A program in the sandbox gets these files, and need not compile them. `check` has the tools
+    separated by commas. The files are in this process's cache; what is there is not compiled again.
+    EngineError if they do not compile.
     """
     program = "import sys; from hostcuda import checking; print(*checking.engine_files(sys.argv[1:]), sep='\\n')"
     child = subprocess.run(
@@ -167,7 +168,7 @@ def precompile(check: str, options: tuple[str, ...] = ()) -> tuple[Path, ...]:
         last = (child.stderr.strip().splitlines() or [""])[-1]
         raise EngineError(f"the CPU engine cannot be prepared for the sandbox: {last}")
     paths = tuple(Path(line).resolve() for line in child.stdout.splitlines())
-    if in_container():  # the command reads them there
+    if in_container():  # there the sandboxed command, another user, reads them
         for folder in {path.parent for path in paths}:
             folder.chmod(0o755)
     return paths
@@ -349,7 +350,7 @@ def run_untried(
     )
     with taken, process.stdout, process.stderr:
         try:
-            # a pipe: what was read cannot be read again
+            # through a pipe, so that what was read (a nonce) cannot be read again
             with contextlib.suppress(BrokenPipeError), process.stdin:
                 process.stdin.write(stdin.encode())
             problem, peak, texts = _watch(
@@ -357,7 +358,7 @@ def run_untried(
             )
         finally:
             _kill(process)
-            if in_container() and user:  # what has left the session
+            if in_container() and user:  # also processes of this user that have left the session
                 subprocess.run(
                     _as_user(user, ["sh", "-c", "kill -KILL -1"]), stderr=subprocess.DEVNULL
                 )

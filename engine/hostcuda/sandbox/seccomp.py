@@ -57,7 +57,7 @@ class _Comparison(ctypes.Structure):
 
 
 def find_library() -> ctypes.CDLL | None:
-    """Return libseccomp, or None where it is missing."""
+    """Return the library that filters system calls, libseccomp, or None if it is not installed."""
     with contextlib.suppress(OSError):
         seccomp = ctypes.CDLL(_LIBRARY)
         seccomp.seccomp_init.restype = ctypes.c_void_p
@@ -66,15 +66,15 @@ def find_library() -> ctypes.CDLL | None:
 
 
 def load() -> None:
-    """Put this process, and all that it starts, under the filter for ever.
+    """Forbid this process, and all that it starts, all system calls except for those in ALLOWED, for ever.
 
-    OSError if it cannot be loaded.
+    OSError if the filter cannot be loaded.
     """
     seccomp = find_library()
     rules = ctypes.c_void_p(seccomp.seccomp_init(_FAIL) if seccomp else None)
     if not rules:
         raise OSError(f"{_LIBRARY} is missing or fails")
-    # by default they end their thread: a process of several hangs
+    # By default, a call of another processor's kind ends its thread, and a process of several hangs.
     status = seccomp.seccomp_attr_set(rules, _BAD_ARCHITECTURE, ctypes.c_uint32(_FAIL))
     _require(status, "calls of other processors")
 
@@ -93,7 +93,7 @@ def load() -> None:
 
     for name in ALLOWED.split():
         allow(name)
-    # without any flag that makes a namespace
+    # "clone" starts processes and threads: only without flags that make a namespace
     allow("clone", _Comparison(0, _MASKED_EQUAL, _NEW, 0))
     for request in _IOCTLS:
         allow("ioctl", _Comparison(1, _EQUAL, request))

@@ -15,5 +15,8 @@ hostcuda.host.toolchain = sys.modules["hostcuda.host.toolchain"] = toolchain
 
 
 def connect(clang: Callable) -> None:
-    """Let the engine run its commands by `clang`, a function of JavaScript (``js/compiler.mjs``)."""
+    """In a browser, let the engine run its compiler's commands by `clang`, a function of JavaScript.
+
+    The function is in ``js/compiler.mjs``.
+    """
     toolchain.clang = lambda *arguments: clang(*map(to_js, arguments)).to_py()

@@ -49,11 +49,12 @@ _GLOBAL_SPACE, _SHARED_SPACE, _CONSTANT_SPACE, _UNWATCHED_SPACE = (0, 1, 2, 4)
 
 
 def prepare(text: str, own: Callable[[str], bool]) -> tuple[str, list[Place]]:
-    """Add numbers and tables to a compiled module, LLVM's `text`; return it and the place of each number.
+    """Number the memory accesses in LLVM's text of a module, so that check mode can tell their lines.
 
-    `own(name)` says whether a file is the engine's own. The place 0 stands for unknown ones. An
-    access that clang has moved out of a loop has no line: it gets that of another access through
-    the same pointer, or of the first use of what it loads.
+    Returns the changed text, and a list: the place (file, line) of each number; number 0 is an
+    unknown place. `own(name)` says whether a file is the engine's own. An access that clang has
+    moved out of a loop has no line: it gets that of another access through the same pointer, or of
+    the first use of what it loads.
     """
     lines = _WRAPPED.sub(r"@__wrap_\1", text).split("\n")
     places: list[Place] = [(None, None, True)]

@@ -6,8 +6,8 @@ _WITH_ADDEND = {3, 4, 5, 8, 9, 11, 14, 15, 16, 17, 21, 22, 23, 25}  # kinds of r
 
 
 def calls_pointers(data: bytes) -> bool:
-    """Return whether the code of an object file calls functions by pointers."""
-    at = 8  # after the magic number and the version
+    """Return whether the code of a WebAssembly object file calls functions by pointers; `data` is its content."""
+    at = 8  # after the magic number and the version; then a row of sections
     while at < len(data):
         kind, at = data[at], at + 1
         size, at = _read_number(data, at)

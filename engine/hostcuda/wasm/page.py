@@ -61,14 +61,15 @@ class _Unit(unit.Unit):
 
 
 def compile(request: str) -> str:
-    """Compile a kernel to the file `_PRODUCT`; the request and the returned answer are objects of JSON.
+    """Compile a kernel in the browser, to the file `_PRODUCT`; request and returned answer are objects of JSON.
 
     The request has ``source``; ``options``, nvcc's; ``check``, whether for check mode;
     ``extern_c``, whether to add ``extern "C"`` around it; ``include_dirs``. The answer has
     ``error``, the compiler's text or ""; ``messages``, its errors as dicts with ``file``, ``line``,
-    ``column``, ``kind`` and ``text``; ``said``, all its text if it fails; ``places`` of check mode;
-    ``pointers``, whether functions are called by pointers; ``variables`` that the host can write;
-    ``declared``, each kernel's parameters as it declares them.
+    ``column``, ``kind`` and ``text``; ``said``, all its text if it fails; ``places``, in check mode
+    the place of each numbered access; ``pointers``, whether functions are called by pointers;
+    ``variables`` that the host can write; ``declared``, each kernel's parameters as it declares
+    them.
     """
     request = json.loads(request)
     kernel_unit = _Unit.of(request, ALL_TOOLS if request.get("check") else ())
@@ -98,9 +99,9 @@ def compile(request: str) -> str:
 
 
 def warn(request: str) -> str:
-    """Return JSON about the source of a request of `compile`: ``warnings``, the compiler's text, and ``messages``.
+    """Return the compiler's warnings about the source of a request of `compile`, as JSON.
 
-    The messages are as those of `compile`.
+    It has ``warnings``, their text, and ``messages``, the same as dicts, like those of `compile`.
     """
     text = _Unit.of(json.loads(request)).warnings()
     return json.dumps({"warnings": text, "messages": _read_messages(text)})
@@ -117,10 +118,11 @@ def _read_messages(text: str) -> list[dict]:
 
 
 def read(raw: str, module: str) -> str:
-    """Return a launch's record as JSON, with ``totals`` by counter, from the runtime's JSON.
+    """Return the record of a launch as JSON, from `raw`, what the runtime in the browser has written about it.
 
-    `module` is JSON, too: ``places`` and ``declared`` of the answer of `compile`, its request's
-    ``source``, and ``offsets``, those of each kernel's arguments.
+    The record also has ``totals`` by counter. `module` is JSON with ``places`` and ``declared`` of
+    the answer of `compile`, its request's ``source``, and ``offsets``, those of each kernel's
+    arguments.
     """
     module = json.loads(module)
     parameters = {
@@ -142,7 +144,10 @@ def read(raw: str, module: str) -> str:
 
 
 def list_findings(records: str) -> str:
-    """Return JSON: what `hostcuda.findings.list_findings` returns for a list of records, the JSON `records`."""
+    """Return, as JSON, the findings in a list of launches' records, which is JSON, too.
+
+    See `hostcuda.findings.list_findings`.
+    """
     return json.dumps(findings.list_findings(json.loads(records)))
 
 

@@ -105,9 +105,9 @@ def write_engine(
     data: Mapping[str, bytes] | None = None,
     modules: Iterable[str] = (),
 ) -> None:
-    """Write the engine's files into a folder.
+    """Write into a folder all files of the engine that a web page needs to compile and run kernels in the browser.
 
-    EngineError if something is not installed, or they do not compile.
+    EngineError if something is not installed, or the engine's files do not compile.
 
     Parameters
     ----------
@@ -148,14 +148,14 @@ def write_engine(
 
 
 def engine_files() -> dict[str, bytes]:
-    """Return the contents of the engine's files for Python's path in the page, by name, with this target's own."""
+    """Return the engine's files for Python's path in the browser, {name: content}; some replace those for Linux."""
     files = {f"hostcuda/{name}.py": _PACKAGE / f"{name}.py" for name in _PYTHON}
     for part in _ROOMS:
         files |= {
             f"hostcuda/{part}/{path.name}": path for path in sorted((_PACKAGE / part).glob("*.py"))
         }
     for part in ("include", "runtime"):
-        # the second replaces Linux's files of the first
+        # files of the second folder, for WebAssembly, replace Linux's of the first
         for place in (_PACKAGE / part, _HERE / part):
             files |= {
                 f"hostcuda/{part}/{path.relative_to(place).as_posix()}": path

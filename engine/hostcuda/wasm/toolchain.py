@@ -122,7 +122,7 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
     if "-dD" in command:  # one of `preprocessing_flags`
         return _preprocess(words, folder)
     if command[-2:] == ["-o", "kernel.so"]:  # the driver here does not link: compile, then link
-        # a text that `ir.prepare` has changed
+        # check mode: the file is LLVM's text, which `ir.prepare` has changed
         checked = any(word.endswith(".ll") for word in command)
         # without LLVM's passes, which have run on the text already
         options = ["-O2", "-Xclang", "-disable-llvm-passes"] if checked else []
@@ -214,7 +214,7 @@ def _add_headers(path: Path, read: set[Path]) -> None:
 def run_all(
     commands: list[list[str]], folders: list[Path] | None = None
 ) -> list[tuple[int, str, str]]:
-    """Run commands, each in its folder; return their (exit status, output, messages) in a list."""
+    """Run commands one after the other, each in its folder; return their (exit status, output, messages) in a list."""
     return [run(*job) for job in zip(commands, folders or [None] * len(commands), strict=True)]
 
 
@@ -225,7 +225,7 @@ def runtime(checked: bool) -> Path:
     """
 
     def build(path: Path) -> None:
-        """Compile the runtime's files, a row of names as one unit, and link them to the object file `path`."""
+        """Compile the runtime's files, those of a row of names together, and link them to the object file `path`."""
         flags = [
             "-std=gnu++17",
             "-O2",
