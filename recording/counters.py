@@ -103,7 +103,10 @@ def count_launches(
 
 
 def profile_rung(rung: Rung) -> pd.DataFrame:
-    """Return a row per variant, layer and kernel of a rung: rung, label, layer, batch, kernel, and ncu's counters."""
+    """Count with Nsight Compute (ncu) what the kernels of a rung do; return a row per variant, layer and kernel.
+
+    The columns are rung, label, layer, batch, kernel, and ncu's counters by their names.
+    """
     rows = {}
     for listed, metrics in ((list_jobs(rung), METRICS), (list_unrolled(rung), FETCHING)):
         for job, result, row in count_launches(listed, metrics) if listed else ():

@@ -83,7 +83,10 @@ def _require_right(
 
 
 def measure_all(torch, layers=LAYERS, batches=BATCHES) -> pd.DataFrame:
-    """Measure every case; return a row per layer, batch, mode and layout, with date, device and software."""
+    """Measure cuDNN on each layer, with each batch, mode and layout; return a row for each of these.
+
+    The rows have date, device and software, too.
+    """
     rng = np.random.default_rng(2)
     rows = []
     for layer in layers:
@@ -101,7 +104,10 @@ def measure_all(torch, layers=LAYERS, batches=BATCHES) -> pd.DataFrame:
 
 
 def cudnn(dry: Dry = False) -> None:
-    """Measure cuDNN through PyTorch: data/cudnn/."""
+    """Measure cuDNN through PyTorch: data/cudnn/.
+
+    It computes each layer with several batches, in three precisions and two layouts.
+    """
     table = measure_all(require_torch())
     print(
         table.pivot(

@@ -175,7 +175,11 @@ def compare_orders(kernel: Variant, runs: int = 200) -> list[dict]:
 
 
 def experiments(out: Folder = None) -> None:
-    """Measure one change at a time: data/experiments/."""
+    """Measure one change at a time: data/experiments/.
+
+    These are the waves of blocks, the latency of loads, the clock of a GPU that was idle, and the
+    order of measurements: what a reader meets who measures by hand.
+    """
     here = require_gpu("experiments are measured on a GPU")
     hostcuda.ensure_context()
     module = hostcuda.compiler.SourceModule(**module_arguments(SOURCE.read_text(), SOURCE))

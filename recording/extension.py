@@ -67,10 +67,10 @@ def check(torch, operations: dict, x, b, dy) -> None:
 
 
 def measure_operations(torch, batch: int) -> list[dict]:
-    """Check and measure the operations in turns; return two rows for each: kernel, x (images), ms, series.
+    """Check and time relu(x + b) in PyTorch in several ways (`list_operations`), one after the other in each round.
 
-    The series is "forward" or "forward and gradient"; x is `batch`. Raises CheckFailed if an
-    operation is wrong.
+    Returns two rows per way: kernel (its name), x (`batch`, the number of images), ms (the median),
+    and series, "forward" or "forward and gradient". Raises CheckFailed if a way is wrong.
     """
     operations, shape = list_operations(torch), (batch, *SHAPE)
     x, b, dy = (torch.randn(size, device="cuda") for size in (shape, SHAPE[0], shape))
@@ -78,7 +78,7 @@ def measure_operations(torch, batch: int) -> list[dict]:
     flush, _ = make_l2_flush(torch)
     needed = [tensor.clone().requires_grad_() for tensor in (x, b)]
     times = {}
-    for repeat in range(REPEAT + 3):  # three to warm up
+    for repeat in range(REPEAT + 3):  # the first three warm up
         for name, run in operations.items():
             with torch.no_grad():
                 forward = time_torch(torch, lambda run=run: run(x, b), flush)
@@ -139,7 +139,11 @@ def measure_timers(torch, batch: int) -> list[dict]:
 
 
 def extension(out: Folder = None) -> None:
-    """Measure our kernel in PyTorch: data/experiments/."""
+    """Measure our kernel in PyTorch: data/experiments/.
+
+    The kernel of exercise 17a, relu(x + b), is an extension of PyTorch. It is compared with PyTorch's
+    own ways, and timed by several timers.
+    """
     require_gpu("extensions of PyTorch are measured on a GPU")
     torch = require_torch()
     torch.manual_seed(17)

@@ -134,11 +134,11 @@ def record_times(
 def record_course(
     table: pd.DataFrame, network: Network, folder: Path | str | None = None, **as_rung
 ) -> Path:
-    """Merge a course table of a network into the results of the device in use; return the file.
+    """Merge the times of a network, as `Network.course_table` returns them, into the device's results.
 
-    `table`, as `Network.course_table` returns it, has the times of both layers and of the whole
-    network per batch. `as_rung` has rung, label, options in place of the variants', for the rung
-    that is not a kernel (12, streams).
+    `table` has the times of both layers and of the whole network per batch. `as_rung` has rung,
+    label and options in place of the variants', for the rung that is not a kernel (12, streams).
+    Returns the file.
     """
     here, variants = devices.device(), list(dict.fromkeys(network.conv))
     options = [

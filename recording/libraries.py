@@ -211,7 +211,7 @@ def list_cudnn(given: Given) -> Iterator[Contestant]:
 
 
 def list_compiled(given: Given) -> Iterator[Contestant]:
-    """Yield PyTorch's compiler, which chooses among cuDNN and Triton kernels of its own, in the modes COMPILED.
+    """Yield a contestant per mode of COMPILED: PyTorch's compiler, which chooses among cuDNN and its Triton kernels.
 
     The modes that are left when its seconds are over are not yielded.
     """
@@ -253,7 +253,7 @@ def _size_product(given: Given) -> tuple[int, int]:
 
 
 def list_triton(given: Given) -> Iterator[Contestant]:
-    """Yield an implicit matrix product in Triton per precision.
+    """Yield a contestant per precision: the convolution as an implicit matrix product, written in Triton.
 
     Raises ImportError if there is no Triton.
     """
@@ -290,7 +290,7 @@ def list_triton(given: Given) -> Iterator[Contestant]:
 
 
 def list_cutile(given: Given) -> Iterator[Contestant]:
-    """Yield an implicit matrix product in cuTile, in half.
+    """Yield a contestant: the convolution as an implicit matrix product, written in cuTile, in half precision.
 
     Raises ImportError if there is no cuTile.
     """
@@ -349,11 +349,10 @@ def _load_cutlass() -> ctypes.CDLL:
 
 
 def list_cutlass(given: Given) -> Iterator[Contestant]:
-    """Yield CUTLASS's implicit matrix product for few channels per mode, on padded channels where that is faster.
+    """Yield a contestant per mode: CUTLASS's implicit matrix product, with padded channels where that is faster.
 
-    Padding is not part of the time: a network would store its layers' outputs so.
-
-    Raises LabError if there is no CUTLASS.
+    Padding is not part of the time: a network would store its layers' outputs so. Raises LabError
+    if there is no CUTLASS.
     """
     library, layer, B, torch = _load_cutlass(), given.layer, len(given.inputs[0]), given.torch
     for mode, number in CUTLASS_MODES.items():

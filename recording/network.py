@@ -51,7 +51,10 @@ SHOWN = ["label", "dtype", "where", "pixels", "ms", "min_ms", "max_ms", "images_
 
 
 def write_rows(table: pd.DataFrame, folder: Path | None = None) -> Path:
-    """Merge rows of `bench_network` into the device's file, with date and software, and return the file."""
+    """Merge times of the whole network, as `bench_network` returns them, into the device's file, and return the file.
+
+    Date and software are added, with PyTorch's if it was measured, too.
+    """
     software = device().software
     if table["label"].str.startswith("PyTorch").any():
         software += f", {describe_torch(find_torch())}"
@@ -61,7 +64,10 @@ def write_rows(table: pd.DataFrame, folder: Path | None = None) -> Path:
 
 
 def write_steps(table: pd.DataFrame, folder: Path | None = None) -> Path:
-    """Merge rows of `bench_steps` into the device's file, with date and software, and return the file."""
+    """Merge the times of the steps from the plain network to the fused one, of `bench_steps`, into the device's file.
+
+    Date and software are added. Returns the file.
+    """
     return record_table(
         stamp(table, device().software),
         "network/steps",
@@ -115,7 +121,11 @@ def network(
     ] = False,
     out: Folder = None,
 ) -> None:
-    """Measure the whole network: data/network/."""
+    """Measure the whole network: data/network/.
+
+    These are the times of a forward pass, ours and PyTorch's, the steps from the plain network to the
+    fused one, and Nsight Compute's counters of the fused kernels.
+    """
     require_gpu("the network is recorded on a GPU")
     hostcuda.ensure_context()
     everything = not (counted or steps)

@@ -69,7 +69,7 @@ def read_excerpt(path: Path) -> list[str]:
 
 
 def draw_ladders(results: Recorded, path: Path | None = None) -> None:
-    """Draw `labkit.draw.ladder` for every layer, without steps, with the library below."""
+    """Draw the picture of the ladder: for every layer the times of the rungs, without their steps, and of cuDNN."""
     rows = overview.list_rows(results)
     rows = rows[~rows["label"].str.contains(",")]  # a step's label: "11 matrix product, warpgroups"
     is_library = rows["rung"].isna()  # cuDNN's best times
@@ -247,7 +247,10 @@ def _draw_code(
 
 
 def pictures(out: Folder = None) -> None:
-    """Draw docs/images/, write the tables beside them."""
+    """Draw docs/images/, write the tables beside them.
+
+    All are made from recorded results. With another folder (`out`) only the pictures are made.
+    """
     results, folder = recorded(DEVICE), out or IMAGES
     for name, make in (("lab.png", draw_lab), ("ladder.png", draw_ladders)):
         make(results, path=folder / name)

@@ -293,7 +293,10 @@ def measure_parts(
 
 
 def measure_all(torch, batches=BATCHES) -> pd.DataFrame:
-    """Measure every case; return a row per batch, place and part, with date, device and software."""
+    """Time PyTorch's forward pass of the network; return a row per batch, place (CPU or GPU) and part of the pass.
+
+    The rows have date, device and software, too.
+    """
     weights = load_weights("digits")
     images = np.ascontiguousarray(
         cycle(dataset("digits", split="test", size=86), max(batches)).images

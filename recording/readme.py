@@ -177,7 +177,10 @@ def format_network(results: Recorded) -> str:
 
 
 def readme(name: Annotated[str, Argument(help="As in <!-- NAME:begin -->.")]) -> None:
-    """Put standard input between markers of a page."""
+    """Put standard input between markers of a page.
+
+    The page is the README or a document; it has <!-- NAME:begin --> and <!-- NAME:end -->.
+    """
     written = "written" if replace_marked(name, sys.stdin.read()) else "was up to date"
     print(f"{page(name).relative_to(ROOT)}: {name} {written}")
 
@@ -244,5 +247,8 @@ def format_cards() -> str:
 
 
 def cards() -> None:
-    """Put the table of cards and pages into docs/faq.md."""
+    """Put the table of cards and pages into docs/faq.md.
+
+    It says which page runs on which GPU.
+    """
     print("written" if replace_marked("cards", format_cards()) else "was up to date")

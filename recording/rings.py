@@ -53,9 +53,10 @@ def compile_kernels(stages: tuple[int, ...] = STAGES) -> dict[tuple[str, int], o
 
 
 def measure_rings(kernels: dict, rows: int, columns: int) -> list[dict]:
-    """Check the kernels, and measure them in turns; return a row for each: kernel, x (tiles), ms, rate (GB/s).
+    """Check kernels that add up the rows of an array, and time them in turns; return a row for each.
 
-    Raises CheckFailed if one of them computes wrong sums.
+    A row has kernel (its name), x (the tiles that it keeps), ms (the median) and rate (GB/s).
+    `kernels` is what `compile_kernels` returns. Raises CheckFailed if a kernel computes wrong sums.
     """
     numbers = np.random.default_rng(10).integers(-1000, 1000, (rows, columns), np.int32)
     expected = numbers.sum(axis=1, dtype=np.int64).astype(np.int32)
@@ -89,7 +90,11 @@ def measure_rings(kernels: dict, rows: int, columns: int) -> list[dict]:
 
 
 def rings(out: Folder = None) -> None:
-    """Measure a ring of stages: data/experiments/."""
+    """Measure a ring of stages: data/experiments/.
+
+    A kernel adds up the rows of an array, whose tiles it copies into a ring of several tiles in
+    shared memory. It is compared with plain loads and with two tiles.
+    """
     here = require_gpu("rings are measured on a GPU")
     if hostcuda.driver.Context.get_device().compute_capability() < (9, 0):
         raise LabError(f"bulk copies need compute capability 9.0, and this is {here.name}")

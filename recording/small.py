@@ -232,7 +232,8 @@ def to_markdown(table: pd.DataFrame) -> str:
 def small(repeat: Repeat = None, only: Layers = None, dry: Dry = False, out: Folder = None) -> None:
     """Measure small batches: data/small/.
 
-    They are measured by calls and by CUDA graphs.
+    The lab's fastest kernels and cuDNN compute a few images per launch. They are timed one call at a
+    time, and as CUDA graphs of many calls. The table is written after each layer and batch.
     """
     here = require_gpu(
         "small batches are measured on an NVIDIA GPU that PyCUDA and PyTorch can use"

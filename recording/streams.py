@@ -78,7 +78,11 @@ FULL = [
 
 
 def measure_configurations(variant: Variant, layer: Layer) -> pd.DataFrame:
-    """Measure all configurations of one layer: FULL at the largest batch, chunks of SMALL below; return their rows."""
+    """Measure a kernel in pipelines of many configurations on one layer; return a row per configuration.
+
+    The largest batch has all configurations (FULL); smaller batches have a few sizes of chunks (SMALL)
+    on one and two streams, and no chunks from ordinary memory.
+    """
     tables = [bench_cases(variant, layer, BATCH, FULL)]
     for batch, chunks in SMALL.items():
         cases = [make_case(chunk, streams) for chunk in chunks for streams in (1, 2)] + [
@@ -125,7 +129,10 @@ def select_ladder_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def measure_timelines(variant: Variant, layer: Layer) -> pd.DataFrame:
-    """Return when each step ran, in ten chunks: on one stream, on two, and on three from ordinary memory."""
+    """Run a kernel in a pipeline of ten chunks; return when each copy and each launch ran, a row for each.
+
+    The pipelines have one stream, two streams, and three streams with copies from ordinary memory.
+    """
     tables = []
     for pinned, counts in ((True, (1, 2)), (False, (3,))):
         host = host_arrays(layer, BATCH, variant.io_dtype, pinned)  # x and y in host memory
@@ -156,7 +163,11 @@ def streams(
     ] = False,
     out: Folder = None,
 ) -> None:
-    """Measure layers in chunks on streams: data/streams/."""
+    """Measure layers in chunks on streams: data/streams/.
+
+    The images are copied to the GPU in chunks, so that copies and kernels overlap. Recorded are the
+    times of many sizes of chunks and numbers of streams, and when each step ran.
+    """
     begin = time.perf_counter()
     require_gpu("streams are recorded on a GPU")
     kernel, compared = variant(KERNEL), [variant(name) for name in COMPARED]
@@ -182,7 +193,7 @@ def streams(
         # measured once per batch, not per chunk
         host = table[["batch", "pin_ms", "register_ms", "stage_ms"]]
         print("page-locking, registering, staging [ms]", host.drop_duplicates().to_dict("records"))
-    # the course's table, with the convolutions in pipelines
+    # the whole network, with its convolutions in pipelines
     digits = dataset("digits", split="test", size=86)
     network = Network(conv=kernel, streams={"chunk": 500, "streams": 2})
     table = network.course_table(digits.images, digits.labels, (100, 1000, 10_000))

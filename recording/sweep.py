@@ -162,7 +162,8 @@ def sweep(
 ) -> None:
     """Sweep the sizes of rung 07: data/sweeps/.
 
-    On the device that the default sizes are from, they are written, too.
+    The kernel is timed with many sizes of its tiles and blocks on each layer. If this is the device
+    that rung 07 has its default sizes from, these are written, too.
     """
     start = time.perf_counter()
     tables = [pd.DataFrame(columns=["layer", "op_ms"])]  # empty: the first part has no points yet

@@ -116,7 +116,10 @@ def measure_kernels(
 
 
 def measure_network(kernels: Iterable[Variant], batches: Sequence[int], keep: bool) -> None:
-    """Measure the course's table of lenet86 with each kernel inside, on the embedded images; write it if `keep`."""
+    """Measure the network lenet86 with each of the kernels as its convolutions; write the times to data/ if `keep`.
+
+    The images are the test images of the digits, `batches` of them at a time.
+    """
     digits = dataset("digits", split="test", size=86)
     for kernel in kernels:
         network = Network(conv=kernel)
@@ -139,8 +142,8 @@ def times(
 ) -> None:
     """Check and measure kernels: data/results/.
 
-    The kernels are those of rungs, their sub-steps, and what their pages compare with them: at the
-    largest batch.
+    The kernels are those of the rungs, with all batches, and those that their pages compare with
+    them, such as their sub-steps, with the largest batch only.
     """
     start, here = time.perf_counter(), device()
     print(here.name, f"({here.engine} engine)")

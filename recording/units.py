@@ -19,7 +19,7 @@ RUNGS = range(1, 10)  # 10 and 11 compute with products of matrices alone
 
 
 def list_counted() -> list[tuple[Variant, Layer]]:
-    """Return (variant, layer) for all variants of RUNGS and layers whose counters of busy units are recorded."""
+    """Return (variant, layer) for the kernels whose counters of busy units are recorded, to compare with counts."""
     by_label = {variant.label: variant for number in RUNGS for variant in variants(number)}
     layers = {layer.name: layer for layer in options.LAYERS}
     counted = store.read(data_dir() / "counters" / "nvidia-h200.csv")

@@ -235,7 +235,11 @@ def versus(
     dry: Dry = False,
     out: Folder = None,
 ) -> None:
-    """Measure ours and others in one run: data/versus/."""
+    """Measure ours and others in one run: data/versus/.
+
+    The lab's fastest kernels and the libraries (cuDNN, Triton and others) compute each layer, in
+    random order. The table is written after each layer and batch.
+    """
     here = require_gpu("this comparison needs an NVIDIA GPU that PyCUDA and PyTorch can use")
     torch = require_torch()
     if unknown := set(without or ()) - set(LIBRARIES):

@@ -119,9 +119,10 @@ def to_markdown(results: Recorded) -> str:
         *(f"{unit} (%)" for unit in BUSY),
     ]
     lines = [f"| | {' | '.join(columns)} |", "|---|---|" + "---:|" * (len(columns) - 1)]
+    # the kernels of rungs 10 and 11; 11 computes floats as three products of halves
     for dtype, products, own in (("float16", "", "10 "), ("float32", "3×FP16", "11 ")):
         for layer in LAYERS:
-            times = results.versus(layer, BATCH)
+            times = results.versus(layer, BATCH)  # the fastest first
             best = times[times["label"].str.startswith(own)].iloc[0]
             label = best["label"].removesuffix(versus.AGAIN)
             counted = results.versus_counters(layer).query("label == @label")
@@ -145,7 +146,10 @@ def to_markdown(results: Recorded) -> str:
 
 
 def versus_counters(only: Layers = None, dry: Dry = False, out: Folder = None) -> None:
-    """Count what ours and others do: data/versus/counters/."""
+    """Count what ours and others do: data/versus/counters/.
+
+    Nsight Compute counts how busy the units of a GPU are in the kernels that `versus` measures.
+    """
     here, start = require_gpu("counters are recorded on a GPU"), time.perf_counter()
     software = f"{here.software}, {describe_torch(require_torch())}"
     layers = choose_layers(only)
