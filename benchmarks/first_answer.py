@@ -198,6 +198,7 @@ def main(commit: str, rounds: int = 3, new: int = 1) -> None:
         )
         try:
             name = commit[:8]
+            # the commit is measured twice: the difference tells how exact the figures are
             trees = {name: tree, f"{name}, again": tree, "now": HOME}
             measured = Rounds(trees, folder)
             for number in range(rounds):

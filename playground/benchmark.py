@@ -142,11 +142,13 @@ def read_load() -> float:
 
 
 def visit_page(address: str) -> list[tuple]:
-    """Return a row for each step of a first visit to page 04: seconds from the click on, and the cells of the table.
+    """Visit page 04 in a new browser, work through a few steps there, and return a row for each step.
 
-    The cells: what the step is, "1.2 (0.9)" (seconds, processor seconds), load, MB, more, MB loaded
-    so far. The steps: the kernel as it is, checked; an edit; a race, by the sanitizer; 04a, solved.
-    Nothing is in any cache, and the kernels are compiled each time.
+    A row has the seconds from the click on, and the cells of a table: what the step is, "1.2 (0.9)"
+    (seconds, processor seconds), the machine's load, the page's memory and what the processes have
+    added (`Watch.take`), and the MB loaded so far. The steps: the kernel as it is, checked; an edit;
+    a race, by the sanitizer; 04a, solved. Nothing is in any cache, and the kernels are compiled each
+    time.
     """
     sent, rows, kernel, exercise = (
         _Quiet.sent,

@@ -57,9 +57,10 @@ def write_zip(path: Path, tasks: Iterable[Exercise]) -> Path:
 
 
 def write_image(folder: Path, tasks: Iterable[Exercise]) -> list[Path]:
-    """Write what an image is built from, a ``Containerfile`` and what it copies, into a folder; return the files.
+    """Write into a folder what a container image of the grader is built from, and return the files.
 
-    EngineError outside of a checkout, or if the folder is not empty or cannot be written.
+    They are a ``Containerfile`` and what it copies. LabError outside of a checkout, or if the folder
+    is not empty; EngineError if it cannot be written.
     """
     student.require_empty(folder)
     return [write(folder / name, data) for name, data in _list_files(tasks)]

@@ -62,6 +62,7 @@ def from_warnings(warnings: str, source: str) -> list[dict]:
         if not functions or not functions[-1]:  # g++ 13 names the engine's own function
             functions = [_function_around(scan, number, name.partition(".")[0])]
         used = f"line {line} uses it" if int(line) != number else "it is used"
+        # of several warnings about a variable, the first that names its function stays
         if rows.get((file, number, name), {}).get("kernel"):
             continue
         message = f"the variable {name} has no value when {used}: give it one where it is declared"

@@ -284,7 +284,7 @@ def counted(
         if figures[number]:
             # `Profile.summary` reads the compiler from there
             rows[-1]["source"] += f"{_REGISTERS}{compiler}"
-        # 0 becomes "not known": the host's compiler may have removed some
+        # a count of 0 becomes "not known": the host's compiler may have removed such accesses
         rows[-1][_TAKEN] = rows[-1].get(_TAKEN) or np.nan
         sites += [
             {"launch": number, "kernel": record["kernel"], **site}

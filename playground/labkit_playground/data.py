@@ -62,7 +62,7 @@ class Arrays:
 
 
 def collect(rungs: Iterable[str] = ()) -> dict[str, bytes]:
-    """Return the contents of the files with what the page needs, by their names.
+    """Return the files with the exercises' data that the playground's page needs, {name: content}.
 
     ``exercises.json`` has, per exercise: ``missing``, the reason if it is not offered; ``file``,
     its name in messages; ``constant``, its ``__constant__`` array; and ``times``, the times that

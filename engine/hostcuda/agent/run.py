@@ -79,11 +79,12 @@ class Run:
         """Return the positions of the cases that have ended without a finding and with right results."""
         found = {case for case, record in self.list_launches() if record["findings"]}
         wrong = {answer["case"] for answer in self.wrong}
-        judged = {answer["case"] for answer in self.select("wrong")} - wrong
+        # every compared array has an answer: the number of wrong elements, or 0
+        right = {answer["case"] for answer in self.select("wrong")} - wrong
         return [
             i
             for i, answer in enumerate(self.select("ended"))
-            if i not in found and answer["ended"] in judged
+            if i not in found and answer["ended"] in right
         ]
 
     def decide_verdict(self, job: Mapping) -> tuple[str, str]:

@@ -217,7 +217,7 @@ class Unit:
         self._write_quoted_source(folder)
         command = [*self.command, *self.flags]
         if text and _HOST_FILE.match(text):  # nvcc leaves such a file to the host's compiler
-            # without the engine's header
+            # first without the engine's header, which `includes` has in its first two words
             plain, options = "\n".join([_FOR_HOST, *prologue]), self.includes[2:]
             of_host = preprocess(plain, [*command, *options], folder, self.options.include_dirs)
             if not of_host.of_cuda:  # it includes no header of CUDA
@@ -340,7 +340,7 @@ class Unit:
                 self.refuse(place, command, out, err)
         if self.untrusted_flags and not self.bounded:
             outputs = ((place / self.TEXT).read_text("utf-8", "replace") for place in folders)
-            if any(map(may_miss, outputs)):
+            if any(map(may_miss, outputs)):  # once more, with checks of each index and address
                 again = folder / "bounded"
                 again.mkdir()
                 return replace(self, bounded=True).compile(again)
@@ -419,6 +419,8 @@ class Unit:
                 found = self._list_warnings(folder, text, command, cache.digest(*held))
             except CompileError:
                 return ""
+            # Left out are warnings that a variable "may be used uninitialized", if the source sets it
+            # by its address, or in one lane, from which a shuffle copies it.
             return _MAYBE.sub(
                 lambda match: (
                     "" if re.search(_SET_ELSEWHERE.format(match[1]), self.source) else match[0]

@@ -162,7 +162,8 @@ def cast_conversions(text: str, printed: str, file: str) -> str:
             targets.setdefault((first, last + 1), (set(), operator))[0].add(kind[2] or kind[1])
     edits = []
     for (start, end), (kinds, operator) in targets.items():
-        # ``i += x``: in exact.h, ``i += hostcuda::shift = x`` casts the sum
+        # ``i += x`` with a float x: it is the sum that has to be cast, which ``i += hostcuda::shift = x``
+        # does by the operators in exact.h
         if re.compile(r"[-+*/]=").match(text, operator):
             edits.append((operator + 2, operator + 2, " hostcuda::shift ="))
         # of several conversions that begin at one place, only the longest gets a cast

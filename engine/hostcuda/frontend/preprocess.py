@@ -79,6 +79,7 @@ def preprocess(
     headers = sorted(
         path for path in files if folder not in path.parents and not _is_engines(str(path))
     )
+    # headers that ``__has_include`` asks for: the files may appear or go later
     names = {
         name for source in (text, *map(_read, headers)) for name in _HAS_INCLUDE.findall(source)
     }

@@ -88,6 +88,7 @@ def replace_doubtful_sizes(text: str) -> str:
             and int(value[1]) not in _MEANT_BYTES
         ):
             edits.append((*spans[1], f"{wide}::value({arguments[1]})"))
+        # a regular expression: this number or product, unless it is a member, or behind another factor
         number = r"(?<![\w.*])(?<!\* )" + r"\s*\*\s*".join(re.findall(r"\w+", arguments[size]))
         body = scan.code[function : scan.closing[function]]
         if _COUNT.fullmatch(arguments[size]) and _counts_elements(

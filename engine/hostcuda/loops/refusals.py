@@ -76,7 +76,7 @@ def indexes_by_truth(code: str, start: int, end: int) -> bool:
 
 
 def explain_use(name: str, harmful: dict[str, str]) -> str:
-    """Return why a kernel that uses a name has to run on fibers: "it uses the class Stack", "f uses atomicAdd".
+    """Return why a kernel that uses a name has to run on fibers: "it uses the class Stack", "f uses threadIdx".
 
     `harmful` maps such names to their causes, as `File.harmful` does.
     """

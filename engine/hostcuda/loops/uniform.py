@@ -285,7 +285,7 @@ def require_uniform(kernel: KernelPlan) -> None:
                 variable.changed_uniformly.append(step.node.first)
         if step.kind == "jump":
             jumps = find_jumps(step.node)
-            # other warps or groups
+            # if a single warp (or group of neighbors) returns here, the others go on
             others_go_on = "return" in jumps and (step.warp is not None or kernel.direct)
             if others_go_on or not is_jump(step.node) or not _has_uniform_condition(kernel, step):
                 if jumps - {"return"}:

@@ -53,8 +53,8 @@ class Writer:
         # a line marker: what follows comes from this position of the source
         self.out.append(scan.marker(body.start))
         name = scan.text[body.name_start : body.name_end]
-        # template <int n> __global__ __attribute__((noinline)) void hostcuda_loops_f(const float
-        # *const x)
+        # The head: template <int n> __global__ __attribute__((noinline)) void
+        # hostcuda_loops_f(const float *const x)
         specifiers = f"{scan.text[body.start : body.marker_end]} __attribute__((noinline))"
         self.out.append(specifiers + scan.text[body.marker_end : body.name_start] + PREFIX + name)
         constants = [

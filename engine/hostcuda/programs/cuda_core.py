@@ -308,7 +308,10 @@ def launch(stream: Any, config: LaunchConfig, kernel: Kernel, *kernel_args: Any)
 
 
 def install() -> None:
-    """Let this process import the stand-in as ``cuda.core`` and ``cuda.core.experimental``: change `sys.modules`."""
+    """Let this process import this module, which stands in for cuda.core, under its names: change `sys.modules`.
+
+    The names are ``cuda.core`` and ``cuda.core.experimental``.
+    """
     driver.Device(0).make_context()
     if "cuda" not in sys.modules and not importlib.util.find_spec("cuda"):
         sys.modules["cuda"] = types.ModuleType("cuda")

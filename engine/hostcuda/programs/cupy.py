@@ -404,7 +404,7 @@ _OF_CUDA = ("Device", "Event", "ExternalStream", "Stream", "get_elapsed_time")
 
 
 def install() -> None:
-    """Let this process import the stand-in as ``cupy``: change `sys.modules`."""
+    """Let this process import this module, which stands in for CuPy, as ``cupy``: change `sys.modules`."""
     driver.Device(0).make_context()
     module: Any = types.ModuleType("cupy", __doc__)
     for names, found in ((_OF_ARRAYS, vars(cupy_arrays)), (_OF_KERNELS, globals())):

@@ -603,7 +603,7 @@ def main(arguments: list[str]) -> NoReturn:
         name, _, value = arguments.pop(0).partition("=")
         own[name] = value
     options = shlex.split(own.get("--options", ""))
-    # without the file and line, which are the engine's own
+    # warnings without Python's file and line, which are the engine's own
     warnings.showwarning = lambda message, *_: _say(f"warning: {message}")
     try:
         module = _compile_file(Path(arguments[0]), options)

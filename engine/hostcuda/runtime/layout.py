@@ -63,7 +63,7 @@ class Layout:
 
 
 def layout(path: str | os.PathLike, base: int, functions: Iterable[int]) -> Layout:
-    """Return the `Layout` of a loaded file.
+    """Find out where a loaded file has its functions and variables; choose places for its ``__shared__`` variables.
 
     Parameters
     ----------
@@ -90,8 +90,9 @@ def layout(path: str | os.PathLike, base: int, functions: Iterable[int]) -> Layo
     }
     if checkmode.TOOLS:
         _list_watched_variables(result, file, base, symbols)
-    # the section of ``__constant__`` variables, by their attribute in include/hostcuda/words.h
     else:
+        # ``__constant__`` variables are in sections of this name, by an attribute in
+        # include/hostcuda/words.h
         result.constant_bytes = sum(
             s.bytes for s in file.sections if s.name.startswith("hc_constant")
         )

@@ -49,7 +49,7 @@ _GLOBAL_SPACE, _SHARED_SPACE, _CONSTANT_SPACE, _UNWATCHED_SPACE = (0, 1, 2, 4)
 
 
 def prepare(text: str, own: Callable[[str], bool]) -> tuple[str, list[Place]]:
-    """Number the memory accesses in LLVM's text of a module, so that check mode can tell their lines.
+    """Add a number to each memory access in LLVM's text of a module, so that check mode can tell its line.
 
     Returns the changed text, and a list: the place (file, line) of each number; number 0 is an
     unknown place. `own(name)` says whether a file is the engine's own. An access that clang has
