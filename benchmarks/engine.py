@@ -70,7 +70,7 @@ def clocks() -> tuple[float, float]:
 
 
 def since(start: tuple[float, float]) -> tuple[float, float]:
-    """Return the seconds since `start` on both clocks."""
+    """Return the wall time and the processor time since `start`, which `clocks` has returned, in seconds."""
     return tuple(now - then for now, then in zip(clocks(), start, strict=True))
 
 

@@ -351,10 +351,7 @@ def mem_range(address: int) -> tuple[int, int] | None:
 
 
 def find_written(address: int, size: int) -> bytes | None:
-    """Return which bytes of device memory have been written: a byte for each of them, 0 if it has not.
-
-    Returns None without the tool ``initcheck``.
-    """
+    """Return a byte for each byte of device memory: 0 if nothing has written it; None without ``initcheck``."""
     marks = create_string_buffer(size)
     return marks.raw if library().hc_mem_written(address, size, marks) == OK else None
 
@@ -610,10 +607,7 @@ def module_unload(handle: int, copy: Path | None = None) -> None:
 
 
 def module_callers(module: int) -> list[int]:
-    """Return where this thread is in a module's code: its return addresses, the innermost first.
-
-    They are offsets from the module's base.
-    """
+    """Return where this thread is in a module's code: its return addresses, minus the base, the innermost first."""
     offsets = (c_size_t * 16)()  # more frames are not needed to find a line
     return offsets[: library().hc_module_callers(module, offsets, len(offsets))]
 
@@ -632,10 +626,7 @@ def variable_at(address: int) -> str | None:
 
 
 def variable_range(address: int) -> tuple[int, int] | None:
-    """Return (base, bytes) of the variable that contains an address, or None.
-
-    Only variables that `LoadedModule.variable` has given to the program count.
-    """
+    """Return (base, bytes) of the variable that contains an address, of those that `LoadedModule.variable` gave."""
     return next(
         (
             (base, size)
