@@ -27,7 +27,7 @@ Step = list[tuple[int, int, int]]  # the terms of a product: channel, row and co
 
 
 def truncate(values: np.ndarray, largest: np.ndarray, bits: int) -> np.ndarray:
-    """Set all bits of the values to zero except for `bits` bits, counted from the highest bit of `largest`.
+    """Return the values, in which only `bits` bits remain, counted from the highest bit of `largest`: the rest is 0.
 
     truncate(5.75, 4.0, 3) is 5.0: the highest bit of 4.0 stands for 4, and the bits for 4, 2 and 1 remain.
     `largest` broadcasts to `values`.

@@ -91,6 +91,7 @@ class Terms:
 
     def apply_marks(self, result: Result) -> Result:
         """Return a result, changed to "not passed" if the instructor has marked it as invalid."""
+        # a result without lines could not be graded, and stays one
         invalid = result.lines and self.rules.find_mark(result)[0]
         return replace(result, passed=False, verdict=INVALID) if invalid else result
 

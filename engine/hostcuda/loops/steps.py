@@ -249,9 +249,9 @@ class KernelPlan:
             yield PlanStep("declaration", node, scope_before, effects, variable)
 
     def read_update(self, first: int, last: int, scope: Scope) -> Update | None:
-        """Return (variable, tokens of the new value) if tokens[first:last] are like ``v = 1`` or ``v++``; else None.
+        """Return (variable, operand) if tokens[first:last] are like ``v = 1``, ``v += 1`` or ``v++``; else None.
 
-        The tokens are a span (first, last); it is empty for ``v++``.
+        The operand is a span (first, last) of tokens, those of the 1; it is empty for ``v++``.
         """
         reader = self.reader
         words = [token.text for token in reader.tokens[first:last]]

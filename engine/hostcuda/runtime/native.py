@@ -607,7 +607,7 @@ def module_unload(handle: int, copy: Path | None = None) -> None:
 
 
 def module_callers(module: int) -> list[int]:
-    """Return where this thread is in a module's code: its return addresses, minus the base, the innermost first."""
+    """Return this thread's return addresses in a module's code, as offsets from its base: the innermost call first."""
     offsets = (c_size_t * 16)()  # more frames are not needed to find a line
     return offsets[: library().hc_module_callers(module, offsets, len(offsets))]
 
