@@ -6,6 +6,7 @@ arrays, findings and counts are judged here.
 
 import contextlib
 import hashlib
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,6 +34,7 @@ from labkit.exercises.judge import (
     judge_numbers,
     write_advice,
 )
+from labkit.exercises.mutations import list_mutations
 from labkit.exercises.repairs import describe_repair, find_repair
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.exercises.text import is_explained
@@ -108,8 +110,8 @@ def grade(
 def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
     """Return a grade whose attempt gets no sentence of its own with one: the lines that have to change, by trials.
 
-    It is unchanged where the attempt is right or does not compile, where there is no solution, and
-    where the trials find no such lines.
+    It is unchanged where the attempt is right or does not compile, where there is no solution,
+    where the trials find no such lines, and after Ctrl-C.
     """
     is_told = result.untouched or result.long or (result.mistake and not result.is_vague)
     refused = any(line.text.startswith("compiles") for line in result.lines)
@@ -122,8 +124,14 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
         graded = grade_source(exercise, text, limit=_TRIAL_S)
         return graded.verdict != WRONG if is_wrong else graded.passed or graded.long
 
+    failed = " ".join(line.text for line in result.lines if line.ok is False)
+    suspects = [*map(int, re.findall(r"line (\d+)", failed))]
+    mutations = list_mutations(source, suspects) if is_wrong else ()
     with show_progress(None, "looking for the line that has to change"):
-        changes = find_repair(source, exercise.solution, is_right)
+        try:
+            changes = find_repair(source, exercise.solution, is_right, mutations)
+        except KeyboardInterrupt:  # then the answer is what is known up to now
+            return result
     outcome = "the kernel is right" if is_wrong else "the goal is met"
     sentence = describe_repair(source, changes, outcome)
     known = result.mistake or ask_about_finding(result) or result.place

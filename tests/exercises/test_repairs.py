@@ -2,9 +2,11 @@
 
 import pytest
 
+from labkit.exercises.differences import apply, list_differences
 from labkit.exercises.exercise import exercise
 from labkit.exercises.grade import grade
-from labkit.exercises.repairs import apply, describe_repair, find_repair, list_differences
+from labkit.exercises.mutations import list_mutations
+from labkit.exercises.repairs import describe_repair, find_repair
 
 pytestmark = pytest.mark.core("a sentence of the grader that a run has shown")
 
@@ -116,6 +118,50 @@ def test_an_attempt_that_goes_another_way_gets_no_sentence():
         ("tile[32]", "tile[64]"), ("blockIdx.x", "0"), ("i += 32", "i += 64"), ("31 -", "30 -")
     )
     assert not find_repair(wrong, SOLUTION, is_the_solution)
+
+
+def test_an_attempt_that_goes_another_way_is_tried_with_small_changes():
+    other = """
+__global__ void add(const float *x, float *y, int H, int W)
+{
+    int h = blockIdx.x, w = threadIdx.x;
+    if (h <= H && w < W)
+        y[h * W + w] = x[h * W + w + 1];
+}
+"""
+    texts = {apply(other, [change]) for change in list_mutations(other)}
+    for right in (
+        "h < H &&",
+        "(h <= H || w",
+        "h <= W",
+        "threadIdx.y",
+        "+ w ];",
+        "+ w + 2]",
+        "y[w * W",
+    ):
+        assert any(right in text for text in texts), right
+    (change,) = find_repair(other, SOLUTION, lambda text: "h < H &&" in text, list_mutations(other))
+    assert describe_repair(other, [change], OUTCOME) == (
+        "Line 5 has `<=` in a comparison: the case in which both sides are equal does not belong to it. With another "
+        "condition in line 5, the kernel is right: nothing else has to change."
+    )
+    # barriers are added near the suspected lines, and these come first
+    (first, *_) = changes = list_mutations(other, {6})
+    assert first.first == 6
+    assert any("__syncthreads" in apply(other, [each]) for each in changes)
+
+
+def test_ctrl_c_ends_the_search_and_keeps_the_answer(monkeypatch):
+    def interrupt(*_):
+        """Stop, as Ctrl-C does."""
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("labkit.exercises.grade.find_repair", interrupt)
+    asked = exercise("P1a")
+    wrong = asked.solution.replace("out[column * rows", "out[column * (rows | 1)")
+    graded = grade("P1a", wrong, quiet=True, record=False)
+    assert graded.verdict == "not right yet"
+    assert not graded.mistake
 
 
 def test_a_wrong_result_without_a_sentence_gets_the_line_from_a_run():

@@ -1,0 +1,128 @@
+"""Compare an attempt with the solution, word by word, and make some of their differences as in the solution."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
+from itertools import groupby
+from typing import NamedTuple
+
+from hostcuda.source import without_comments
+
+# a word of C++; a string is one word
+WORD = re.compile(r'"(?:[^"\\\n]|\\.)*"|\w+|[-+*/%&|^<>=!]=|&&|\|\||<<|>>|\+\+|--|->|::|\S')
+_NO_NAMES = {"char", "short", "int", "unsigned", "half", "float", "double", "const", "constexpr"}
+
+
+class Difference(NamedTuple):
+    """A place where an attempt is not as the solution.
+
+    Attributes
+    ----------
+    begin, end : int
+        Its span in the attempt; they are equal where the solution has something in addition.
+    right : str
+        The solution's text for it.
+    first, last : int
+        The numbers of its lines in the attempt; if the span is empty, of the line before it.
+    """
+
+    begin: int
+    end: int
+    right: str
+    first: int
+    last: int
+
+
+Changes = Sequence[Difference]
+
+
+def list_differences(source: str, solution: str) -> list[Difference]:
+    """Return the places where an attempt is not as the solution, in order; names and comments do not count."""
+    source, solution = without_comments(source), without_comments(solution)
+    found = _compare(source, solution)
+    # (a name that only the solution has, a name that stands for it in the attempt) -> how often
+    own_names, right_names = {*WORD.findall(source)}, {*WORD.findall(solution)}
+    pairs = Counter(
+        (right, own)
+        for each in found
+        if (right := each.right.strip()).isidentifier()
+        and (own := source[each.begin : each.end].strip()).isidentifier()
+        and right not in own_names
+        and not {right, own} & _NO_NAMES
+    )
+    names = {
+        right: own
+        for (right, own), times in reversed(pairs.most_common())
+        # the attempt's name may stand for something else in the solution
+        if times > 1 or own not in right_names
+    }
+    if not names:
+        return found
+    return _compare(source, re.sub(r"\b\w+\b", lambda name: names.get(name[0], name[0]), solution))
+
+
+def apply(source: str, changes: Changes) -> str:
+    """Return the attempt with these differences made as in the solution."""
+    for each in sorted(changes, reverse=True):
+        before, right, behind = source[: each.begin], each.right, source[each.end :]
+        # words must not grow together
+        if right and behind and re.match(r"\w\w", right[-1] + behind[0]):
+            right += " "
+        elif not right and re.match(r"\w\w", before[-1:] + behind[:1]):
+            right = " "
+        source = before + right + behind
+    return source
+
+
+class _Word(NamedTuple):
+    """A word of a source, the number of its line from 1, and the position behind it."""
+
+    text: str
+    line: int
+    end: int
+
+
+def _compare(source: str, solution: str) -> list[Difference]:
+    """Return the places where two sources differ: word by word, in those lines that differ."""
+    own, right = _read_lines(source), _read_lines(solution)
+    found: list[Difference] = []
+    for begin, end, right_begin, right_end in _match(
+        [_list_texts(line) for line in own], [_list_texts(line) for line in right]
+    ):
+        words = [word for line in own[begin:end] for word in line]
+        right_words = [word for line in right[right_begin:right_end] for word in line]
+        # the words before the two blocks
+        before = own[begin - 1][-1] if begin else _Word("", 1, 0)
+        right_before = right[right_begin - 1][-1] if right_begin else _Word("", 1, 0)
+        ends = [before, *words]
+        right_ends = [right_before, *right_words]
+        for first, last, right_first, right_last in _match(
+            _list_texts(words), _list_texts(right_words)
+        ):
+            lines = [word.line for word in words[first:last]] or [ends[first].line]
+            text = solution[right_ends[right_first].end : right_ends[right_last].end]
+            found.append(Difference(ends[first].end, ends[last].end, text, min(lines), max(lines)))
+    return found
+
+
+def _read_lines(source: str) -> list[list[_Word]]:
+    """Return the words of each line that has any."""
+    words = [
+        _Word(match[0], source.count("\n", 0, match.start()) + 1, match.end())
+        for match in WORD.finditer(source)
+    ]
+    return [list(line) for _, line in groupby(words, lambda word: word.line)]
+
+
+def _list_texts(words: Iterable[_Word]) -> tuple[str, ...]:
+    """Return the texts of words."""
+    return tuple(word.text for word in words)
+
+
+def _match(own: Sequence, right: Sequence) -> list[tuple[int, int, int, int]]:
+    """Return the spans (begin, end, begin in `right`, end in `right`) in which two sequences differ."""
+    matcher = SequenceMatcher(None, own, right, autojunk=False)
+    return [tuple(spans) for kind, *spans in matcher.get_opcodes() if kind != "equal"]
