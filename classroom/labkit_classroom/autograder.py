@@ -18,8 +18,8 @@ from pathlib import Path
 from hostcuda.files import write
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, SERIES
+from labkit.exercises.attempts import CHECKS
 from labkit.exercises.exercise import Exercise, add, exercise
-from labkit.exercises.grade import CHECKS
 from labkit_classroom import grades, grading, sandbox, student
 from labkit_classroom.submissions import Submission, submissions
 

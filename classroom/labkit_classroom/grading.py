@@ -45,9 +45,9 @@ from hostcuda.sandbox import NoResultError, make_nonce, read_answer
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, SERIES, data_dir
 from labkit.base.results_cache import digest
-from labkit.exercises import grade
+from labkit.exercises import attempts, grade
 from labkit.exercises.exercise import Exercise, add, by_name, exercises
-from labkit.exercises.judge import BUDGET, UNTOUCHED, code_lines
+from labkit.exercises.judge import BUDGET, UNTOUCHED, ChildResult, code_lines, judge
 from labkit.exercises.subjects import Numbers
 from labkit_classroom import sandbox
 from labkit_classroom.submissions import MANIFEST, Submission
@@ -651,7 +651,7 @@ def grade_in_sandbox(exercise: Exercise, source: str, unsafe: bool = False) -> g
     here. LabError if the child came to no result; the message says why.
     """
     with temporary.folder() as folder:
-        command, environment = grade.write_job(exercise, source, folder)
+        command, environment = attempts.write_job(exercise, source, folder)
         # The child gets a secret word before it compiles the kernel. An answer without the word was
         # not written by the child.
         word = make_nonce()
@@ -670,5 +670,5 @@ def grade_in_sandbox(exercise: Exercise, source: str, unsafe: bool = False) -> g
         name: np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
         for name, text in record["arrays"].items()
     }
-    results = grade.ChildResult(status, record["events"], grade.sort_by_case(exercise, arrays))
-    return grade.judge(exercise, source, results)
+    results = ChildResult(status, record["events"], attempts.sort_by_case(exercise, arrays))
+    return judge(exercise, source, results)

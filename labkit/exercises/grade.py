@@ -1,36 +1,26 @@
-"""Grade attempts: say what is right, what is wrong and where, goal by goal.
+"""Grade attempts: say what is right, what is wrong and where, goal by goal."""
 
-An attempt runs in a child process (`labkit.exercises.grader`), in the CPU engine's check mode. Its
-arrays, findings and counts are judged here.
-"""
-
-import contextlib
 import hashlib
 import re
-import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
-from hostcuda import processes, temporary
 from hostcuda.errors import EngineError
-from hostcuda.source import without_comments
 from labkit.base.errors import CheckFailed, LabError
 from labkit.base.numerals import format_digits
 from labkit.base.progress import show_progress
 from labkit.exercises import progress
-from labkit.exercises.exercise import ATTEMPT_S, Exercise, exercise, format_number, hand_over
+from labkit.exercises.attempts import grade_source, map_in_parallel, run_texts
+from labkit.exercises.differences import apply
+from labkit.exercises.exercise import Exercise, exercise, format_number
 from labkit.exercises.judge import (
-    TOOLS,
     WRONG,
-    ChildResult,
     Grade,
     GradeLine,
     ask_about_finding,
     code_lines,
-    judge,
     judge_numbers,
     write_advice,
 )
@@ -45,10 +35,8 @@ from labkit.spec.devices import device
 from labkit.spec.layers import LENET72, LENET86
 
 _RECORDED = "H200"  # the device whose times stand in where there is no GPU
-_GRADER = "labkit.exercises.grader"
-_TRIAL_S = 8.0  # for one of the trials that look for the line that has to change
-CHECKED = ("profile", *TOOLS)  # the tools of check mode in the child
-CHECKS = ",".join(CHECKED)
+# for the search for lines that have to change; if the mistake is known; for one text
+_SECONDS, _SECONDS_TOLD, _SECONDS_TEXT = 25.0, 8.0, 30.0
 
 
 def grade(
@@ -108,34 +96,59 @@ def grade(
 
 
 def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
-    """Return a grade whose attempt gets no sentence of its own with one: the lines that have to change, by trials.
+    """Return a grade with the lines of the attempt that have to change, if they are not named and trials find them.
 
-    It is unchanged where the attempt is right or does not compile, where there is no solution,
-    where the trials find no such lines, and after Ctrl-C.
+    The search is shorter where the attempt got a sentence of its own. The grade is unchanged where
+    the attempt is right or does not compile, where there is no solution, and after Ctrl-C.
     """
-    is_told = result.untouched or result.long or (result.mistake and not result.is_vague)
-    refused = any(line.text.startswith("compiles") for line in result.lines)
-    if result.passed or is_told or refused or not exercise.solution or not is_explained(source):
+    is_told = result.mistake and not result.is_vague
+    is_wrong, wrong = (
+        result.verdict == WRONG,
+        next((x for x in result.lines if x.ok is False), None),
+    )
+    if (
+        (result.passed or result.untouched or result.long or not exercise.solution)
+        or (is_told and (not is_wrong or _names_line(result.mistake)))
+        or (is_wrong and (wrong.text.startswith("compiles") or not wrong.case))
+        or not is_explained(source)
+    ):
         return result
-    is_wrong = result.verdict == WRONG
+    deadline = time.monotonic() + (_SECONDS_TOLD if is_told else _SECONDS)
+    verdicts: dict[str, Grade] = {}  # of the texts that were graded whole
 
     def is_right(text: str) -> bool:
         """Return whether a text gives right results, or meets the goals, as the attempt does not."""
-        graded = grade_source(exercise, text, limit=_TRIAL_S)
+        if time.monotonic() >= deadline:
+            return False
+        graded = verdicts[text] = grade_source(exercise, text, limit=_SECONDS_TEXT)
         return graded.verdict != WRONG if is_wrong else graded.passed or graded.long
+
+    def screen(texts: Sequence[str]) -> Iterator[bool]:
+        """Yield whether a text may be right: right on the case on which the attempt is wrong; or as `is_right`."""
+        if is_wrong:
+            return run_texts(result.exercise, wrong.case, texts, deadline)
+        return map_in_parallel(is_right, texts)
 
     failed = " ".join(line.text for line in result.lines if line.ok is False)
     suspects = [*map(int, re.findall(r"line (\d+)", failed))]
     mutations = list_mutations(source, suspects) if is_wrong else ()
     with show_progress(None, "looking for the line that has to change"):
         try:
-            changes = find_repair(source, exercise.solution, is_right, mutations)
+            changes = find_repair(source, exercise.solution, screen, is_right, mutations)
         except KeyboardInterrupt:  # then the answer is what is known up to now
             return result
-    outcome = "the kernel is right" if is_wrong else "the goal is met"
+    if not changes:
+        return result
+    is_met = verdicts[apply(source, changes)].passed
+    outcome = "the goal is met" if is_met or not is_wrong else "the results are right"
     sentence = describe_repair(source, changes, outcome)
     known = result.mistake or ask_about_finding(result) or result.place
-    return replace(result, mistake=f"{known} {sentence}".strip()) if sentence else result
+    return replace(result, mistake=f"{known} {sentence}".strip())
+
+
+def _names_line(sentence: str) -> bool:
+    """Return whether a sentence names a line of the attempt."""
+    return re.search(r"\b[Ll]ines? \d", sentence) is not None
 
 
 def _require_prediction(result: Grade) -> Grade:
@@ -255,59 +268,3 @@ def _check_on_gpu(result: Grade, source: str) -> Grade:
         line = GradeLine(False, f"right on the {device().name}: {wrong}")
     before_goals = len(result.lines) - len(result.exercise.goals)
     return replace(result, lines=(*result.lines[:before_goals], line, *result.lines[before_goals:]))
-
-
-def grade_source(
-    exercise: Exercise, source: str, seed: str = "", limit: float = ATTEMPT_S
-) -> Grade:
-    """Return the grade of a kernel's source, which runs in a child process for at most `limit` seconds.
-
-    By default the seed of its inputs is a hash of the text without comments and blank line ends.
-    """
-    text = "\n".join(map(str.rstrip, without_comments(source).splitlines())).rstrip()
-    exercise = exercise.with_seed(
-        seed or hashlib.sha256(f"{exercise.number}\n{text}".encode()).hexdigest()[:16]
-    )
-    with temporary.folder() as folder:
-        command, environment = write_job(exercise, source, folder)
-        child = processes.run(command, environment, limit, capture=True)
-        if child.interrupted:
-            child.require("grading")  # raises Interrupted, "grading was stopped"
-        return judge(exercise, source, collect_result(exercise, folder, child))
-
-
-def write_job(exercise: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Write the child process's input into an empty folder; return its command and its environment variables."""
-    hand_over(exercise, source, folder)
-    environment = {
-        **processes.OWN_MODULES,
-        "HOSTCUDA_ENGINE": "cpu",
-        "HOSTCUDA_CHECK": CHECKS,
-        "HOSTCUDA_CHECK_OUT": str(folder / "events"),
-    }
-    return [sys.executable, "-m", _GRADER, str(folder)], environment
-
-
-def collect_result(exercise: Exercise, folder: Path, child: processes.Ended) -> ChildResult:
-    """Return the arrays and events that a child process has left in its folder; `child` says how it ended."""
-    arrays = {}
-    for path in folder.glob("*.npy"):
-        # incomplete: the child was stopped while it wrote
-        with contextlib.suppress(ValueError, OSError, EOFError):
-            arrays[path.stem] = np.load(path, allow_pickle=False)
-    return ChildResult(child, processes.lines(folder / "events"), sort_by_case(exercise, arrays))
-
-
-def sort_by_case(
-    exercise: Exercise, arrays: Mapping[str, np.ndarray]
-) -> list[list[dict[str, np.ndarray]]]:
-    """Sort arrays whose names are "CASE-RUN-NAME": "0-1-y" is the array y after run 1 of case 0.
-
-    Returns a list per case, with a dict per run that maps an array's name to the array.
-    """
-    # per case: number of the run -> name -> array
-    by_run: list[dict[int, dict[str, np.ndarray]]] = [{} for _ in exercise.subject.cases]
-    for label, array in arrays.items():
-        case, run, name = label.split("-", 2)
-        by_run[int(case)].setdefault(int(run), {})[name] = array
-    return [[runs[run] for run in sorted(runs)] for runs in by_run]

@@ -6,6 +6,9 @@ arrays that the kernel wrote, and notes its steps in `FOLDER/events`, between th
 of the launches. It judges nothing: the parent process judges these files, and the expected results
 stay there.
 
+With ``--case 2`` after the folder, it runs several texts on the case 2 alone, each in a process of
+its own: that of ``FOLDER/0`` leaves its files there.
+
 With ``--untrusted`` after the folder, somebody else has written the attempt. It is checked before
 it is compiled and loaded (see `hostcuda.untrusted`), and its files are packed into one answer, with
 a word from standard input.
@@ -18,6 +21,7 @@ import json
 import os
 import pickle
 import resource
+import signal
 import sys
 import threading
 import time
@@ -29,9 +33,30 @@ import numpy as np
 import hostcuda
 from hostcuda import checking, processes
 from hostcuda.errors import EngineError
-from labkit.exercises.exercise import FILE_BYTES, RUN_S, Exercise, receive
+from labkit.exercises.exercise import FILE_BYTES, RUN_S, TEXT_S, Exercise, receive
 
 _MESSAGE = 1 << 16  # characters that are kept of a message of the compiler or the engine
+
+
+def run_texts(folder: Path, number: int) -> None:
+    """Run the texts in a folder's numbered folders on the case of this number, each for at most `TEXT_S` seconds."""
+    for text in sorted(path for path in folder.iterdir() if path.name.isdecimal()):
+        if process := os.fork():
+            os.waitpid(process, 0)
+            continue
+        signal.alarm(TEXT_S)  # its signal ends the process
+        _limit_process()
+        os.environ["HOSTCUDA_CHECK_OUT"] = str(text / "events")
+        try:
+            # in the new process alone: loading an exercise may start the engine
+            exercise, _ = receive(folder)
+            inputs = pickle.loads((folder / "inputs").read_bytes())[number]
+            source = (text / "attempt.cu").read_text(encoding="utf-8")
+            with _note_errors():
+                hostcuda.ensure_context()
+                _run_case(exercise, source, number, inputs, text, lambda: None)
+        finally:
+            os._exit(0)
 
 
 def main(folder: Path, untrusted: bool = False) -> None:
@@ -64,7 +89,7 @@ def _run(
     than a kernel. `finish` is called if a case does not end, as `_watch_case` says.
     """
     subject = exercise.subject
-    try:
+    with _note_errors():
         if untrusted:
             # here: a reader's own attempt needs neither
             from hostcuda.untrusted import guard, refuse
@@ -78,14 +103,34 @@ def _run(
             "warnings", text=subject.warnings(source)[:_MESSAGE], filled=checking.fills_variables()
         )
         inputs = pickle.loads((folder / "inputs").read_bytes())
-        for number, case in enumerate(subject.cases):
-            with _watch_case(case.name, finish):
-                for run, arrays in enumerate(subject.execute(source, case, inputs[number])):
-                    for name, array in arrays.items():
-                        np.save(folder / f"{number}-{run}-{name}.npy", array, allow_pickle=False)
+        for number in range(len(subject.cases)):
+            _run_case(exercise, source, number, inputs[number], folder, finish)
             if any(record.findings for record in checking.launches()):
                 break
         _mark("done")
+
+
+def _run_case(
+    exercise: Exercise,
+    source: str,
+    number: int,
+    inputs: list,
+    folder: Path,
+    finish: Callable[[], None],
+) -> None:
+    """Run the attempt on the case of this number; write its arrays into the folder. `finish` is as in `_run`."""
+    case = exercise.subject.cases[number]
+    with _watch_case(case.name, finish):
+        for run, arrays in enumerate(exercise.subject.execute(source, case, inputs)):
+            for name, array in arrays.items():
+                np.save(folder / f"{number}-{run}-{name}.npy", array, allow_pickle=False)
+
+
+@contextlib.contextmanager
+def _note_errors() -> Iterator[None]:
+    """Mark how a kernel or its compilation fails in the block, in place of raising it."""
+    try:
+        yield
     except hostcuda.driver.CompileError as error:
         output = f"{error.stderr or ''}\n{error.stdout or ''}".strip()
         # the engine itself refuses too much shared memory: then no compiler has written anything
@@ -150,4 +195,7 @@ def _mark(mark: str, **facts) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), untrusted="--untrusted" in sys.argv[2:])
+    if sys.argv[2:3] == ["--case"]:
+        run_texts(Path(sys.argv[1]), int(sys.argv[3]))
+    else:
+        main(Path(sys.argv[1]), untrusted="--untrusted" in sys.argv[2:])

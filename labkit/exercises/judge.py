@@ -12,7 +12,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hostcuda import findings
@@ -99,11 +99,13 @@ class GradeLine:
     """One line of a grade: ✓, ✗, or – for what was not looked at.
 
     `ok` is True, False or None in turn. `kind` is the kind of the sanitizer's finding, or `BUDGET`.
+    `case` is the name of the case that a ✗ is about, if it is about one.
     """
 
     ok: bool | None
     text: str
     kind: str = ""
+    case: str = ""
 
     def __str__(self) -> str:
         return f"{_MARKS[self.ok]} {self.text}".replace("\n", "\n  ")
@@ -338,14 +340,14 @@ def _answer_questions(exercise: Exercise, source: str, result: ChildResult) -> l
         "may be used" in warning.text for warning in unset
     )
     if problem := _find_problem(source, result, [] if is_doubtful else unset):
-        return [problem]
+        return [replace(problem, case=collect_marks(result).get("case", {}).get("case", ""))]
     clean_line = GradeLine(True, f"clean under {', '.join(TOOLS)}")
     for case, runs in zip(exercise.subject.cases, result.arrays, strict=True):
         try:
             exercise.subject.compare(source, case, runs)
         except CheckFailed as wrong:
             texts = filter(None, ["right", _shorten(str(wrong)), format_messages(unset, text)])
-            return [clean_line, GradeLine(False, "\n".join(texts))]
+            return [clean_line, GradeLine(False, "\n".join(texts), case=case.name)]
         except (ValueError, KeyError, IndexError):  # a run has left no array, or a damaged one
             return [
                 clean_line,

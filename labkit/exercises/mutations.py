@@ -6,48 +6,57 @@ They need no solution: a run shows which of them makes a wrong kernel right.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hostcuda.source import code_only
 from labkit.exercises.differences import WORD, Difference
 
-_MOST = 48  # changes of a text that are listed
+_MOST = 120  # changes of a text that are listed
 _NEAR = 3  # lines before and behind a suspected one that get a barrier
-_LARGEST = 64  # number that gets a neighbor
+_LARGEST = 1024  # number that gets a neighbor, its double and its half
 # what a word is mistaken for
 _OTHERS = {
-    "<": "<=",
-    "<=": "<",
-    ">": ">=",
-    ">=": ">",
-    "==": "!=",
-    "!=": "==",
-    "&&": "||",
-    "||": "&&",
-    "/": "%",
-    "%": "/",
-    "+=": "=",
+    "<": ["<="],
+    "<=": ["<"],
+    ">": [">="],
+    ">=": [">"],
+    "==": ["!="],
+    "!=": ["=="],
+    "&&": ["||"],
+    "||": ["&&"],
+    "/": ["%"],
+    "%": ["/"],
+    "+=": ["="],
+    "signed": ["unsigned"],
+    "char": ["unsigned char"],
 }
-# pairs of names that are exchanged easily
-_PAIRS = (
-    ("h", "w"),
-    ("H", "W"),
-    ("Ho", "Wo"),
-    ("p", "q"),
-    ("i", "j"),
-    ("row", "column"),
-    ("rows", "columns"),
-    ("m", "n"),
-    ("M", "C"),
-)
-_NAMES = {a: b for pair in _PAIRS for a, b in (pair, pair[::-1])}
+# names that are exchanged easily
+_NAMES = {
+    "h": ["w"],
+    "w": ["h"],
+    "H": ["Ho", "W"],
+    "W": ["Wo", "H"],
+    "Ho": ["H", "Wo"],
+    "Wo": ["W", "Ho"],
+    "p": ["q"],
+    "q": ["p"],
+    "row": ["column"],
+    "column": ["row"],
+    "rows": ["columns"],
+    "columns": ["rows"],
+    "M": ["C"],
+    "C": ["M"],
+}
+# "const int tx = threadIdx.x, ty = threadIdx.y;"
+_DECLARATION = re.compile(r"\b(?:int|unsigned|float|half|size_t) (\w+ = [^;{}]{0,300});")
+_DECLARED = re.compile(r"(?:^|, *)(\w+) = ")
 _TYPES = {"int", "unsigned", "float", "double", "half", "const"}  # before a name: it is declared
 _INDICES = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
 _STATEMENT_END = re.compile(r"[;{}] *$", re.MULTILINE)
 
 
 def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Difference]:
-    """Return small changes of a kernel, those in suspected lines first, of each kind the most likely ones first.
+    """Return small changes of a kernel, those in suspected lines first, then the likelier ones first.
 
     Parameters
     ----------
@@ -57,48 +66,80 @@ def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Differen
     """
     code = code_only(source)
     begin = code.find("{", max(code.find("__global__"), 0))
-    found = [
-        *(each for each in _exchange_words(code) if each.begin > begin),
-        *_add_barriers(code, suspects),
-    ]
-    # sorted() keeps the order of those that are equally likely
-    return sorted(found, key=lambda each: each.first not in suspects)[:_MOST]
+    found = [*_exchange_words(code), *_drop_conditions(code), *_add_barriers(code, suspects)]
+    # (rank, 0 is the likeliest; change), without those before the first kernel's body
+    ranked = [(rank, change) for rank, change in found if change.begin > begin]
+    ranked.sort(key=lambda each: (each[1].first not in suspects, each[0]))
+    return [change for _, change in ranked[:_MOST]]
 
 
-def _exchange_words(code: str) -> Iterator[Difference]:
-    """Yield changes of a word or two: comparisons first, then indices, names and numbers."""
+def _exchange_words(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield changes of a word or two, each with its rank: comparisons have 0, numbers 3."""
     matches = [*WORD.finditer(code)]
     words = ["", "", *(match[0] for match in matches), "", ""]
-    found = []
+    names = {name: [*others] for name, others in _NAMES.items()}
+    for declaration in _DECLARATION.finditer(code):
+        siblings = _DECLARED.findall(declaration[1])
+        for name in siblings:
+            names[name] = [*names.get(name, []), *(each for each in siblings if each != name)]
     for place, match in enumerate(matches):
         line = code.count("\n", 0, match.start()) + 1
-        for rank, right, count in _list_others(words, place + 2):
+        for rank, right, count in _list_others(words, place + 2, names):
             end = matches[place + count - 1].end()
-            found.append((rank, Difference(match.start(), end, right, line, line)))
-    yield from (change for _, change in sorted(found, key=lambda ranked: ranked[0]))
+            yield rank, Difference(match.start(), end, right, line, line)
 
 
-def _list_others(words: Sequence[str], place: int) -> Iterator[tuple[int, str, int]]:
-    """Yield what may belong in place of a word: (rank, 0 is the likeliest; text; number of words that it replaces)."""
+def _list_others(
+    words: Sequence[str], place: int, names: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[int, str, int]]:
+    """Yield what may belong in place of a word: (rank, text, number of words that it replaces)."""
     before_last, before, word, behind, second = words[place - 2 : place + 3]
     if word in _OTHERS:
-        yield 0, _OTHERS[word], 1
-    elif word == "=" and before_last not in _TYPES:
+        for other in _OTHERS[word]:
+            yield 0, other, 1
+    elif word == "=" and before_last not in _TYPES and before != ",":
         yield 1, "+=", 1
     elif word in ("x", "y") and before == "." and before_last in _INDICES:
         yield 1, "y" if word == "x" else "x", 1
-    elif word in _NAMES and _NAMES[word] in words and before not in (".", "->"):
-        yield 2, _NAMES[word], 1
+    elif word in names and before not in (".", "->", *_TYPES) and behind != "=":
+        for other in names[word]:
+            if other in words:
+                yield 1, other, 1
     elif word in ("+", "-") and behind == "1" and second != ".":
         yield 2, "", 2
     elif word.isdigit() and int(word) <= _LARGEST and "." not in (before, behind):
-        yield 3, str(int(word) + 1), 1
-        yield 3, str(int(word) - 1), 1
+        for number in {2 * int(word), int(word) // 2, int(word) + 1, int(word) - 1} - {int(word)}:
+            yield 3, str(number), 1
 
 
-def _add_barriers(code: str, suspects: Collection[int]) -> Iterator[Difference]:
+def _drop_conditions(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield for each && and || the text without its left side, and without its right one."""
+    for operator in re.finditer(r"&&|\|\|", code):
+        line = code.count("\n", 0, operator.start()) + 1
+        left, right = _find_sides(code, operator.start(), operator.end())
+        yield 0, Difference(operator.start(), right, "", line, line)
+        yield 0, Difference(left, operator.end(), "", line, line)
+
+
+def _find_sides(code: str, begin: int, end: int) -> tuple[int, int]:
+    """Return where the left side of the operator at `begin` begins, and where its right side ends."""
+    sides = []
+    for place, step, opening in ((begin - 1, -1, ")"), (end, 1, "(")):
+        depth = 0
+        while 0 <= place < len(code):
+            sign = code[place]
+            if sign in "()[]":
+                depth += 1 if sign in (opening, "]" if step < 0 else "[") else -1
+            if depth < 0 or (not depth and sign in "&|?:,;={}"):
+                break
+            place += step
+        sides.append(place + 1 if step < 0 else place)
+    return sides[0], sides[1]
+
+
+def _add_barriers(code: str, suspects: Collection[int]) -> Iterator[tuple[int, Difference]]:
     """Yield a barrier behind each statement near the suspected lines."""
     for end in _STATEMENT_END.finditer(code):
         line = code.count("\n", 0, end.start()) + 1
         if any(abs(line - suspect) <= _NEAR for suspect in suspects):
-            yield Difference(end.end(), end.end(), "\n__syncthreads();", line, line)
+            yield 0, Difference(end.end(), end.end(), "\n__syncthreads();", line, line)

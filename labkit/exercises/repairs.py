@@ -7,22 +7,18 @@ tried. What is said of a line is shown by a run.
 
 from __future__ import annotations
 
-import os
 import re
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from hostcuda.source import code_only, kernel_names
 from labkit.exercises.differences import WORD, Changes, Difference, apply, list_differences
 from labkit.exercises.exercise import join_words
 from labkit.exercises.text import BARRIER, describe_slip, find_other_lines
 
-_SECONDS = 25.0  # for all trials; one that has begun may end later
-_WORKERS = min(4, os.cpu_count() or 1)
 _MOST_PARTS = 16  # of an attempt that differ from the solution: with more, it goes another way
 _MOST_LINES = 3  # that are named
+_LIKELY = 24  # mutations that are tried before parts are left out of the solution
 _STATEMENTS = {
     "for": "a loop",
     "while": "a loop",
@@ -39,6 +35,7 @@ _TARGET = re.compile(r"(\w+)(?:\[[^=;]*\])?(?:\.\w+)? *([-+*/%&|^]|<<|>>)?=(?!=)
 def find_repair(
     source: str,
     solution: str,
+    screen: Callable[[Sequence[str]], Iterator[bool]],
     is_right: Callable[[str], bool],
     mutations: Sequence[Difference] = (),
 ) -> Changes:
@@ -50,53 +47,51 @@ def find_repair(
     Parameters
     ----------
     source, solution : str
+    screen : callable
+        Yields for each of several texts whether it may be right; it is not used to the end.
     is_right : callable
-        Runs a text, and returns whether it is right. Several threads call it.
+        Returns whether a text is right.
     mutations : sequence of Difference
         Other changes of the attempt, to be tried one by one at last.
     """
     differences = list_differences(source, solution)
     parts = _part_by_lines(differences)
-    deadline = time.monotonic() + _SECONDS
-
-    def is_enough(changes: Changes) -> bool:
-        """Return whether the attempt is right with these changes; False if the time is over."""
-        return time.monotonic() < deadline and is_right(apply(source, changes))
 
     def find_first(choices: Sequence[Changes]) -> Changes:
-        """Return the first of the choices that is enough, or ()."""
-        results = pool.map(is_enough, choices)
-        return next((choice for choice, ok in zip(choices, results, strict=True) if ok), ())
+        """Return the first of the choices with which the attempt is right, or ()."""
+        answers = screen([apply(source, choice) for choice in choices])
+        for choice, may_be_right in zip(choices, answers, strict=True):
+            if may_be_right and is_right(apply(source, choice)):
+                return choice
+        return ()
 
-    def find_needed() -> Changes:
-        """Return the differences without which the solution is wrong, if they are enough and few; else ()."""
-        others = [[each for each in differences if each not in part] for part in parts]
-        is_needless = [*pool.map(is_enough, others)]
-        needed = [
-            each
-            for part, needless in zip(parts, is_needless, strict=True)
-            for each in part
-            if not needless
-        ]
-        lines = {line for each in needed for line in range(each.first, each.last + 1)}
-        return needed if len(lines) <= _MOST_LINES and is_enough(needed) else ()
-
-    with ThreadPoolExecutor(_WORKERS) as pool:
-        try:
-            if len(parts) <= _MOST_PARTS:
-                if alone := find_first(parts):
-                    return (len(alone) > 1 and find_first([(each,) for each in alone])) or alone
-                if needed := find_needed():
-                    return needed
-            return find_first([(each,) for each in mutations])
-        finally:
-            deadline = 0.0  # trials that have not begun do not begin
+    small = [(each,) for each in mutations]
+    if not 0 < len(parts) <= _MOST_PARTS:
+        return find_first(small)
+    if alone := find_first(parts):
+        return (len(alone) > 1 and find_first([(each,) for each in alone])) or alone
+    # a change of one word says more than several parts
+    if likely := find_first(small[:_LIKELY]):
+        return likely
+    # the differences without which the solution is wrong
+    others = [[each for each in differences if each not in part] for part in parts]
+    is_needless = screen([apply(source, other) for other in others])
+    needed = [
+        each
+        for part, needless in zip(parts, is_needless, strict=True)
+        for each in part
+        if not needless
+    ]
+    lines = {line for each in needed for line in range(each.first, each.last + 1)}
+    if 0 < len(lines) <= _MOST_LINES and is_right(apply(source, needed)):
+        return needed
+    return find_first(small[_LIKELY:])
 
 
 def describe_repair(source: str, changes: Changes, outcome: str) -> str:
     """Return the sentences on what has to change in an attempt, after which `outcome` is true; "" without changes.
 
-    `outcome` is the end of a sentence, such as "the kernel is right".
+    `outcome` is the end of a sentence, such as "the results are right".
     """
     if not changes:
         return ""
@@ -123,9 +118,7 @@ def describe_repair(source: str, changes: Changes, outcome: str) -> str:
                 if phrase != _CHANGE or place not in told
             ]
         )
-    return " ".join(
-        [*slips, f"{what[0].upper()}{what[1:]}, {outcome}: nothing else has to change."]
-    )
+    return " ".join([*slips, f"{what[0].upper()}{what[1:]}, {outcome}."])
 
 
 def _describe_change(code: str, change: Difference, is_alone: bool) -> tuple[str, str]:
@@ -139,15 +132,16 @@ def _describe_change(code: str, change: Difference, is_alone: bool) -> tuple[str
         line += f" to {change.last}"
     if not own and "\n" in change.right:
         return f"with {_name_statement(right, code)}", f"behind {line}"
-    if not right and is_alone and _is_balanced(own):
-        return (
-            f"without `{own if len(own) <= _QUOTED else own[: _QUOTED - 4] + ' ...'}`",
-            f"in {line}",
-        )
+    if not right and is_alone and len(own) <= _QUOTED and _is_balanced(own):
+        return f"without `{own}`", f"in {line}"
     if change.last > change.first or ";" in right:
         return _CHANGE, f"in {line}"
     start = change.end - len(code[change.begin : change.end].lstrip())  # without white space
     before = code[code.rfind("\n", 0, start) + 1 : start]
+    if not is_alone and re.match(
+        r"\s*for\b", before
+    ):  # several changes: which part is which is not known
+        return "with another head of the loop", f"in {line}"
     return f"with {_name_role(before, code)}", f"in {line}"
 
 

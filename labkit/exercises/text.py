@@ -86,7 +86,7 @@ _SLIPS, _LONGEST = 2, 150  # lines that may differ from the solution, and the mo
 _COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
 _CONDITIONS = {*_COMPARISONS, "&&", "||"}
 _MOST_WORDS = 9  # that a line lacks, or has in addition
-_TYPES = {"char", "short", "int", "unsigned", "half", "float", "double"}
+_TYPES = {"char", "signed", "short", "int", "unsigned", "half", "float", "double"}
 _MISSING = {
     "*": "a factor",
     "/": "a divisor",

@@ -28,8 +28,8 @@ from hostcuda.files import write
 from hostcuda.source import code_only, kernel_names, warnings_about
 from labkit.base.errors import LabError
 from labkit.evidence.modules import keep_launches
+from labkit.exercises.attempts import CHECKED
 from labkit.exercises.exercise import exercise
-from labkit.exercises.grade import CHECKED
 from labkit.exercises.subjects import InPlaceOf, Kernels
 from labkit.ladder import source, tables
 from labkit.ladder.messages import (

@@ -24,8 +24,9 @@ from hostcuda.wasm.site import missing
 from labkit.base.errors import LabError
 from labkit.evidence.modules import keep_launches
 from labkit.evidence.sanitize import sanitize
-from labkit.exercises import grade
+from labkit.exercises import attempts, grade
 from labkit.exercises.exercise import exercise, exercises
+from labkit.exercises.judge import judge
 from labkit.exercises.trial import list_trials
 from labkit.ladder.source import cell_arguments, with_functions
 from labkit.ladder.tables import as_options
@@ -318,8 +319,8 @@ def test_an_endless_kernel_is_stopped(lab, tab):
 def native(asked, source):
     """Return what the CPU engine measures of an attempt in a process of its own."""
     with temporary.folder() as folder:
-        command, environment = grade.write_job(asked, source, folder)
-        return grade.collect_result(
+        command, environment = attempts.write_job(asked, source, folder)
+        return attempts.collect_result(
             asked, folder, processes.run(command, environment, 300, capture=True)
         )
 
@@ -327,7 +328,7 @@ def native(asked, source):
 def compare(lab, asked, source):
     """Run an attempt on both engines; the lab has to judge both alike, word for word."""
     mine = native(asked, source)
-    judgement = grade.judge(asked, source, mine)
+    judgement = judge(asked, source, mine)
     page = lab("grade", {"exercise": asked.number, "source": source})
     lines = [(line["ok"], line["text"], line["kind"]) for line in page["lines"]]
     assert (page["verdict"], lines) == (
@@ -393,7 +394,7 @@ def test_wrong_answers_are_judged_as_natively(lab, number):
             assert page["text"] == str(refused.value), trial.about
             continue
         source = asked.attempt(given)
-        judgement = grade.judge(asked, source, native(asked, source))
+        judgement = judge(asked, source, native(asked, source))
         assert page["verdict"] == judgement.verdict, trial.about
         assert [line["ok"] for line in page["lines"]] == [line.ok for line in judgement.lines], (
             trial.about

@@ -9,8 +9,9 @@ import pytest
 
 from hostcuda import processes, temporary
 from labkit.base.errors import CheckFailed
-from labkit.exercises import grade
+from labkit.exercises import attempts, grade
 from labkit.exercises.exercise import exercise
+from labkit.exercises.judge import judge
 from labkit.exercises.trial import list_trials
 from labkit.measure.compare import compare, compare_array, unwritten
 from labkit.measure.symptoms import Products
@@ -151,11 +152,11 @@ def tree(tmp_path_factory):
 def judged(tree, asked, source):
     """Return the lab's judgement of an attempt, and that of the page's modules on the same run."""
     with temporary.folder() as folder:
-        command, environment = grade.write_job(asked, source, folder)
-        outcome = grade.collect_result(
+        command, environment = attempts.write_job(asked, source, folder)
+        outcome = attempts.collect_result(
             asked, folder, processes.run(command, environment, 300, capture=True)
         )
-    mine = grade.judge(asked, source, outcome)
+    mine = judge(asked, source, outcome)
     arrays = [
         [{name: array.tobytes().hex() for name, array in run.items()} for run in runs]
         for runs in outcome.arrays

@@ -17,6 +17,7 @@ from labkit.base.errors import LabError
 from labkit.base.paths import natural_key
 from labkit.exercises import exercise as exercise_module
 from labkit.exercises import progress
+from labkit.exercises.attempts import write_job
 from labkit.exercises.exercise import (
     Attempt,
     Exercise,
@@ -36,7 +37,6 @@ from labkit.exercises.grade import (
     _write_advice,
     describe_times,
     grade,
-    write_job,
 )
 from labkit.exercises.judge import (
     _LOOK,

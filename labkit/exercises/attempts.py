@@ -1,0 +1,165 @@
+"""Run attempts in child processes: one on all cases, to judge it, or several texts on one case.
+
+Each runs in the CPU engine's check mode (`labkit.exercises.grader`). Its arrays, findings and counts
+are judged here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from hostcuda import processes, temporary
+from hostcuda.findings import list_findings
+from hostcuda.source import without_comments
+from labkit.base.errors import CheckFailed
+from labkit.exercises.exercise import ATTEMPT_S, TEXT_S, Exercise, hand_over
+from labkit.exercises.judge import TOOLS, ChildResult, Grade, judge
+
+_GRADER = "labkit.exercises.grader"
+CHECKED = ("profile", *TOOLS)  # the tools of check mode in the child
+CHECKS = ",".join(CHECKED)
+_WORKERS = min(8, os.cpu_count() or 1)
+_CHUNK = 4  # texts that one child process runs
+_Item, _Answer = TypeVar("_Item"), TypeVar("_Answer")
+
+
+def grade_source(
+    exercise: Exercise, source: str, seed: str = "", limit: float = ATTEMPT_S
+) -> Grade:
+    """Return the grade of a kernel's source, which runs in a child process for at most `limit` seconds.
+
+    By default the seed of its inputs is a hash of the text without comments and blank line ends.
+    """
+    text = "\n".join(map(str.rstrip, without_comments(source).splitlines())).rstrip()
+    exercise = exercise.with_seed(
+        seed or hashlib.sha256(f"{exercise.number}\n{text}".encode()).hexdigest()[:16]
+    )
+    with temporary.folder() as folder:
+        command, environment = write_job(exercise, source, folder)
+        child = processes.run(command, environment, limit, capture=True)
+        if child.interrupted:
+            child.require("grading")  # raises Interrupted, "grading was stopped"
+        return judge(exercise, source, collect_result(exercise, folder, child))
+
+
+def write_job(exercise: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:
+    """Write the child process's input into an empty folder; return its command and its environment variables."""
+    hand_over(exercise, source, folder)
+    environment = {
+        **processes.OWN_MODULES,
+        "HOSTCUDA_ENGINE": "cpu",
+        "HOSTCUDA_CHECK": CHECKS,
+        "HOSTCUDA_CHECK_OUT": str(folder / "events"),
+    }
+    return [sys.executable, "-m", _GRADER, str(folder)], environment
+
+
+def collect_result(exercise: Exercise, folder: Path, child: processes.Ended) -> ChildResult:
+    """Return the arrays and events that a child process has left in its folder; `child` says how it ended."""
+    arrays = {}
+    for path in folder.glob("*.npy"):
+        # incomplete: the child was stopped while it wrote
+        with contextlib.suppress(ValueError, OSError, EOFError):
+            arrays[path.stem] = np.load(path, allow_pickle=False)
+    return ChildResult(child, processes.lines(folder / "events"), sort_by_case(exercise, arrays))
+
+
+def sort_by_case(
+    exercise: Exercise, arrays: Mapping[str, np.ndarray]
+) -> list[list[dict[str, np.ndarray]]]:
+    """Sort arrays whose names are "CASE-RUN-NAME": "0-1-y" is the array y after run 1 of case 0.
+
+    Returns a list per case, with a dict per run that maps an array's name to the array.
+    """
+    # per case: number of the run -> name -> array
+    by_run: list[dict[int, dict[str, np.ndarray]]] = [{} for _ in exercise.subject.cases]
+    for label, array in arrays.items():
+        case, run, name = label.split("-", 2)
+        by_run[int(case)].setdefault(int(run), {})[name] = array
+    return [[runs[run] for run in sorted(runs)] for runs in by_run]
+
+
+def write_texts(
+    exercise: Exercise, number: int, texts: Sequence[str], folder: Path
+) -> tuple[list[str], dict[str, str]]:
+    """Write the input of a child process that runs texts on the case of this number; return as `write_job` does.
+
+    What text 0 leaves goes to the folder ``0``, in the form of `collect_result`.
+    """
+    command, environment = write_job(exercise, texts[0], folder)
+    for place, text in enumerate(texts):
+        (folder / str(place)).mkdir()
+        (folder / str(place) / "attempt.cu").write_text(text, encoding="utf-8")
+    return [*command, "--case", str(number)], environment
+
+
+def map_in_parallel(
+    function: Callable[[_Item], _Answer], items: Sequence[_Item]
+) -> Iterator[_Answer]:
+    """Yield the function's answers for the items, in order; items that have not begun at the last use never do."""
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        futures = [pool.submit(function, item) for item in items]
+        try:
+            for future in futures:
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+def run_texts(
+    exercise: Exercise, case: str, texts: Sequence[str], deadline: float
+) -> Iterator[bool]:
+    """Yield for each text whether it is clean and right on a case; False from the deadline on.
+
+    Parameters
+    ----------
+    exercise : Exercise
+        With the seed with which the attempt was wrong.
+    case : str
+        The name of the case.
+    texts : sequence of str
+    deadline : float
+        On the clock of `time.monotonic`.
+    """
+    number = [each.name for each in exercise.subject.cases].index(case)
+    chunks = [texts[begin : begin + _CHUNK] for begin in range(0, len(texts), _CHUNK)]
+
+    def run_chunk(chunk: Sequence[str]) -> list[bool]:
+        """Return for each of a few texts whether it is right: a child process runs them, one after another."""
+        if time.monotonic() >= deadline:
+            return [False] * len(chunk)
+        with temporary.folder() as folder:
+            command, environment = write_texts(exercise, number, chunk, folder)
+            processes.run(command, environment, TEXT_S * (len(chunk) + 1), capture=True)
+            return [
+                _is_right(exercise, number, text, folder / str(place))
+                for place, text in enumerate(chunk)
+            ]
+
+    for answers in map_in_parallel(run_chunk, chunks):
+        yield from answers
+
+
+def _is_right(exercise: Exercise, number: int, text: str, folder: Path) -> bool:
+    """Return whether a text has run to its end without a finding, and its results in this folder are right."""
+    case = exercise.subject.cases[number]
+    result = collect_result(exercise, folder, processes.Ended(0, 0))
+    launches = [event for event in result.events if "mark" not in event]
+    if {"mark": "ran", "case": case.name} not in result.events or list_findings(launches):
+        return False
+    try:
+        exercise.subject.compare(text, case, result.arrays[number])
+    except (CheckFailed, ValueError, KeyError, IndexError):
+        return False
+    return True
