@@ -626,13 +626,19 @@ def figures_in_words():
             *(each["global_load_sectors"] / ours["global_load_sectors"] for each in (triton, cudnn))
         ),
         f"{cutlass['instructions'] / ours['instructions']:.0f} times as many instructions as ours",
-        f"busy for more than {cutlass['l1_busy_pct']:.0f} % of its time",
-        f"only {cutlass['warps_resident_pct']:.0f} % of the warps are resident, since a thread takes "
-        f"{cutlass['registers']:.0f} registers. (Of ours {ours['warps_resident_pct']:.0f} % are.)",
-        "keeps this pipe busy for {:.0f} %, too. But it has {:.0f} million [wavefronts]".format(
+        f"So at most {100 * (1 - copy / ms):.0f} % of our time could be won",
+        f"They take {cutlass['issue_slots_pct']:.0f} % of the issue slots, "
+        f"its {cutlass['l1_wavefronts'] / 1e6:.0f} million wavefronts "
+        f"{cutlass['l1_busy_pct']:.0f} % of the pipe's time",
+        f"Only {cutlass['warps_resident_pct']:.0f} % of the warps are resident, since a thread takes "
+        f"{cutlass['registers']:.0f} registers.",
+        f"{triton['shared_store_wavefronts'] / 1e6:.0f} of the {triton['l1_wavefronts'] / 1e6:.0f} million "
+        "[wavefronts](../docs/glossary.md#wavefront) are stores to shared memory",
+        f"{cudnn['shared_load_wavefronts'] / 1e6:.0f} of {cudnn['l1_wavefronts'] / 1e6:.0f} million wavefronts are "
+        f"loads of shared memory, and {cudnn['shared_load_conflicts'] / 1e6:.0f} of these are [bank conflicts]",
+        "keeps this pipe busy for {:.0f} %, too. But it has {:.0f} million wavefronts to do".format(
             ours["l1_busy_pct"], ours["l1_wavefronts"] / 1e6
         ),
-        f"to do in place of {triton['l1_wavefronts'] / 1e6:.0f}, nearly all for shared memory",
         f"its tensor cores are busy for {ours['tensor_busy_pct']:.0f} %",
         "other kernel has to read y's {:.0f} MB and write {:.0f}: at the copy's rate that takes {:.3f} ms".format(
             y / 1e6, y / 4e6, 1.25 * y / h200.ceilings["copy"] * 1e3

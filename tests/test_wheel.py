@@ -22,7 +22,7 @@ pytestmark = pytest.mark.thorough("tools of the repository")
 ROOT = Path(labkit.__file__).resolve().parent.parent
 MAIN = "from labkit.cli import main; main()"
 FOLDERS = {
-    "cuda_convolution_lab": ("labkit", "data", "notebooks", "docs"),
+    "cuda_convolution_lab": ("labkit", "data", "notebooks", "docs", "recording"),
     "hostcuda": ("engine/hostcuda",),
     "labkit_classroom": ("classroom/labkit_classroom",),
     "labkit_playground": ("playground/labkit_playground",),
@@ -147,6 +147,15 @@ def test_a_course_is_laid_out_and_nothing_in_it_is_overwritten(installed, tmp_pa
     (tmp_path / "file").write_text("")
     refused = installed("start", str(tmp_path / "file"))
     assert refused.returncode == 1 and "Traceback" not in refused.stderr
+
+
+def test_pages_that_show_what_was_recorded_run_without_a_checkout(installed, tmp_path):
+    installed("start", str(tmp_path))
+    ended = installed("report", "16", "17", cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert {"16_as_others_write_it.html", "17_pytorch.html"} <= {
+        path.name for path in (tmp_path / "reports").iterdir()
+    }
 
 
 def test_kernels_need_no_package_of_the_notebooks(installed):

@@ -25,7 +25,7 @@ def data_dir() -> Path:
 
 
 def course_dir() -> Path:
-    """Return the folder of the course as it is shipped, with `notebooks` and `docs`.
+    """Return the folder of the course as it is shipped, with `notebooks`, `docs`, and what pages show of `recording`.
 
     It is the checkout, or inside the package if that was installed from a wheel.
     """
