@@ -25,6 +25,7 @@ from labkit.notebooks import execute
 from labkit.page import overview
 from recording import small, versus, versus_counters
 from recording.readme import format_ladder, format_network, page, replace_marked
+from recording.sweep import vary_outputs
 
 pytestmark = pytest.mark.thorough("tools of the repository")
 
@@ -475,6 +476,15 @@ def sizes_in_words():
         for sizes, size in ((few, 96), (many, 160))
     ]
     assert warps == [6, 25]
+    two, four = h200.counters(
+        [
+            labkit.variant(7, rows=n, maps=8, block=(160, 1), channels=4, unroll=second.K)
+            for n in (2, 4)
+        ],
+        second,
+        "instructions",
+    )["instructions"]
+    big = "layer == @second.name and batch == 10_000 and rows == 4 and maps == 4"
     yield (
         "07_sizes",
         "In one map, 1, 2 and 4 rows take {} and {} times the reference time. "
@@ -488,14 +498,16 @@ def sizes_in_words():
         f"a multiprocessor holds one block of 160 ({tall['registers'].item()} registers per thread)",
         f"with {few['registers']} registers per thread, rolled, a multiprocessor holds only six warps with 20 rows. "
         "With four it holds 25",
-        "with `unroll=1`, 17 rows in four maps take {:.3f} ms in place of {:.3f}".format(
-            *(point(17, 4, "68x1", unroll)["op_ms"] for unroll in ("unroll == 1", "unroll.isna()"))
-        ),
         "Either cure halves the time of 20: {:.3f} and {:.3f}".format(
             point(20, 8, "160x1", "unroll == 1")["op_ms"],
             point(20, 8, "68x1", "unroll.isna()")["op_ms"],
         ),
-        "On the second layers rung 10 is six times as fast as rung 07",
+        "On the second layers rung 10, in half precision, is six times as fast as rung 07",
+        "with more loads and more numbers, took {:.2f} ms in the sweep".format(
+            h200.sweep().query(big)["op_ms"].min()
+        ),
+        "As many [issue slots](../docs/glossary.md#issue-slot) are used, "
+        f"but for {100 * (two / four - 1):.0f} % more instructions",
     )
 
 
@@ -617,6 +629,10 @@ def figures_in_words():
     )
     cudnn = kernels[kernels["layout"] == "NHWC"].loc["cuDNN FP16"]
     y = 2 * 10_000 * second.M * second.Ho * second.Wo  # bytes, in half
+    x = 2 * 10_000 * second.C * second.H * second.W
+    copy = 1e3 * (x + y) / h200.ceilings["copy"]
+    timed = h200.versus(second).query("label == '10 speed of light, warpgroups'")
+    (ms,) = timed["median_ms"]
     yield (
         "16_as_others_write_it",
         "L1 data pipe, for {:.0f} and {:.0f} % of".format(
@@ -788,6 +804,56 @@ def test_17_rows_win_in_the_maps_that_page_07_sizes_names():
     text = (ROOT / "notebooks" / "07_sizes.ipynb").read_text(encoding="utf-8")
     assert "In one, two and six maps 17 rows are faster than 14 and 20" in text
     assert "In four and eight maps 17 rows lose to 14" in text
+
+
+def test_page_07_sizes_says_how_many_blocks_were_tried_and_what_that_gained():
+    swept = labkit.recorded("H200").sweep()
+    swept = swept[(swept["batch"] == 1000) & swept["unroll"].isna()]
+    text = (ROOT / "notebooks" / "07_sizes.ipynb").read_text(encoding="utf-8")
+    gains = []
+    for layer in (labkit.LENET86[1], labkit.LENET72[1]):
+        here = swept[swept["layer"] == layer.name].set_index(["rows", "maps"]).sort_index()
+        first = {point.label for point in vary_outputs(layer, here)}
+        with_two = here[here["label"].isin(first)].groupby(["rows", "maps"])["op_ms"]
+        assert (with_two.size() == 2).all()
+        tries = here.groupby(["rows", "maps"]).size()
+        more = tries[tries > 2]
+        assert {*more.index} == {*with_two.min().nsmallest(3).index}
+        gains += [*(with_two.min() / here.groupby(["rows", "maps"])["op_ms"].min())[more.index]]
+        if layer == labkit.LENET86[1]:
+            assert f"the three fastest pairs {more.min()} to {more.max()} times" in text
+            assert (
+                "six rows in four maps take {:.3f} or {:.3f} ms".format(
+                    *sorted(here.loc[(6, 4), "op_ms"])
+                )
+                in text
+            )
+    assert (
+        len(gains) == 6
+        and 1.005 < max(gains) < 1.01
+        and "The many tries gained at most 1 %" in text
+    )
+
+
+def test_the_regions_of_page_07_sizes_are_in_its_sweep():
+    h200, layer = labkit.recorded("H200"), labkit.LENET86[1]
+    swept = h200.sweep()
+    swept = swept[(swept["batch"] == 1000) & swept["unroll"].isna()]
+    fastest = swept.groupby(["layer", "maps", "rows"])[["op_ms", "x_reference"]].min()
+    here = fastest.loc[layer.name]
+    many = here["op_ms"].loc[[6, 8]].unstack()
+    assert many[[11, 14, 17, 20, 32]].min(axis=None) > many[[4, 6, 7, 8]].max(axis=None)
+    flat = here.loc[[2, 4, 8]]["x_reference"].unstack()[[4, 6, 7, 8]]
+    assert flat.shape == (3, 4)
+    text = (ROOT / "notebooks" / "07_sizes.ipynb").read_text(encoding="utf-8")
+    assert f"lie between {flat.min(axis=None):.2f} and {flat.max(axis=None):.2f}" in text
+    # the rules of 07c on the layer of the page throw out its two fastest pairs
+    assert {*here["op_ms"].nsmallest(2).index} == {(4, 4), (8, 4)} and -(-layer.Ho // 4) * 4 == 36
+    assert 1.05 * layer.Ho < 36
+    others = fastest.loc[labkit.LENET72[1].name]["op_ms"]
+    near = others[others <= 1.1 * others.min()] / others.min()
+    assert {*near.index} == {(8, 4), (4, 4), (4, 9), (2, 9), (8, 9)}
+    assert round(100 * near[8, 9]) == 105 and "*Short code* (9, 8), 5 % from the fastest" in text
 
 
 def test_what_limits_the_fastest_kernels_is_in_their_table():
