@@ -135,7 +135,7 @@ def write_a_block_further(y):
 
 
 WRONG = {  # a kernel -> how it computes, and in some cases the hint in the message
-    "zeros": (spoil(np.zeros_like), "no product was added"),
+    "zeros": (spoil(np.zeros_like), "All outputs are 0"),
     "unwritten": (lambda x, k, state: None, "nothing was written"),
     "stale": (stale, ""),
     "accumulating": (accumulating, ""),

@@ -39,7 +39,8 @@ _FLOATS = re.compile(
 _HALF_CONSTANT = re.compile(r"\b__(?:float|double)2half\w*\([-+\d.fFeE ]*\)")
 # A quotient that rounds down the work per thread or block: "n / (gridDim.x * blockDim.x)", "columns / 32".
 _DROPPED = re.compile(
-    r"\b(?:n|rows|columns) / (?:\([^()]*Dim[^()]*\)|\w*threads\b|warpSize\b|32\b|(gridDim\.x)\b)"
+    r"(?<!<= )(?<!1 \+ )\b(?:n|rows|columns) / "
+    r"(?:\([^()]*Dim[^()]*\)|\w*threads\b|warpSize\b|32\b|(gridDim\.x)\b)(?! \+ 1\b)"
 )
 _EXCHANGED = str.maketrans("/%", "%/")
 # the most characters of a text whose mistakes are explained: the rungs have up to 12,000
@@ -51,6 +52,11 @@ _BODY = re.compile(
 )
 # A for whose body is a semicolon.
 _EMPTY_BODY = re.compile(r"\bfor \([^;{}]{0,200};[^;{}]{0,200};[^;{}()]{0,200}\)[ \n]{0,40};")
+
+# A store to a row of y behind a comparison with H: "if (row < H) y[row * Wo + w] =", also "y[(h + 1) * Wo".
+_INPUT_ROWS = re.compile(
+    r"\bif \((\w+(?: \+ \w+)?) < H\b[^;{}]{0,80}\)\s*\{?\s*y\[\(?\1\)? \* Wo\b"
+)
 
 # What may stand for an index of a thread or a block: a group's rank, a special register.
 _OTHER_INDEX = re.compile(r"_rank\b|_index\b|\basm\b")
@@ -192,6 +198,7 @@ def list_causes(attempt: Attempt, right_lines: Iterable[str]) -> Iterator[str]:
     if not attempt.runs_wrong:
         return
     yield from _find_barrier_in_loop(code, attempt.wrong)
+    yield from _find_input_rows(code, attempt.wrong)
     # no y[...] or y + ...
     if "nothing was written" in attempt.wrong and not re.search(r"(?<!\.)\by(?:\[| \+ )", code):
         yield "No result is stored: a local variable ends with its thread. Store its value to y when it is complete."
@@ -258,6 +265,17 @@ def _find_barrier_in_loop(code: str, wrong: str) -> Iterator[str]:
             return
 
 
+def _find_input_rows(code: str, wrong: str) -> Iterator[str]:
+    """Yield a sentence if a store goes beyond y because its row is compared with H, the rows of the input."""
+    for store in _INPUT_ROWS.finditer(code) if " at y[" in wrong else ():
+        line = code.count("\n", 0, store.end()) + 1
+        if re.search(rf"out of bounds, line {line}: write ", wrong):
+            yield (
+                f"Line {line} stores to row {store[1]} of a map, and the condition compares it with H, the number of "
+                "rows of the input. A map has Ho rows."
+            )
+
+
 def _find_exchanged(code: str, right_lines: Iterable[str]) -> Iterator[str]:
     """Yield a sentence for each line that becomes one of the right lines if / and % are exchanged."""
     right = {"".join(line.split()) for line in right_lines}  # without blanks
@@ -277,11 +295,13 @@ def _find_exchanged(code: str, right_lines: Iterable[str]) -> Iterator[str]:
 def _find_lost(code: str) -> Iterator[str]:
     """Yield sentences for what makes results too small: a remainder that no thread takes, or an int for a fraction."""
     match = _DROPPED.search(code)
-    if match and "% gridDim.x" not in code:
+    quotient, divisor = (match[0], match[0].partition(" / ")[2]) if match else ("", "")
+    # "n % gridDim.x" or "gridDim.x - 1": the remainder may be taken elsewhere
+    if match and quotient.replace("/", "%") not in code and f"{divisor} - 1" not in code:
         owner = "block" if match[1] else "thread"
         yield (
-            f"`{match[0]}` drops the remainder: what is left over belongs to no {owner}. "
-            f"Let each {owner}'s index grow by the number of {owner}s as long as it is below the end."
+            f"`{quotient}` drops the remainder: what is left over belongs to no {owner}. Round the quotient up, and "
+            f"let no {owner} go beyond the end."
         )
     # not the counter of a for
     for name in dict.fromkeys(re.findall(r"(?<!\()\bint (\w+) = 0\b", code)):

@@ -265,7 +265,9 @@ def _describe_mismatch(title: str, y, expected, error, allowed, wrong, inputs) -
     lines = [f"{title}: {len(indices)} of {y.size} outputs, at {ranges}"]
     lines += describe_places([set(axis.tolist()) for axis in indices.T], y.shape, "bmhw")
     hints = [*_find_hints(y, expected, allowed.max(), inputs)]
-    if inputs is not None and not hints:
+    if not y.any():  # why is not known: nothing was added, or each sum was rounded to 0
+        lines.append("All outputs are 0.")
+    elif inputs is not None and not hints:
         places = [tuple(index) for index in sample(indices.tolist())]
         mistake = find_mistake(
             places,
@@ -311,8 +313,6 @@ def _find_hints(y, expected, allowed, inputs) -> Iterator[str]:
         )
     if infinite:
         yield f"{infinite} outputs are infinite: larger than {np.finfo(y.dtype).max:.6g}, the largest {y.dtype}"
-    if not y.any():
-        yield "the outputs were set to zero, and no product was added"
     for a, b in itertools.combinations(range(4), 2):  # flat: the shapes differ
         if equals(y.ravel(), expected.swapaxes(a, b).ravel()):
             yield f"y was written with its axes {'bmhw'[a]} and {'bmhw'[b]} swapped"

@@ -117,7 +117,9 @@ def compare(array: Array, title: str, products: Products) -> None:
     lines = [f"{title}: {len(wrong)} of {len(array.values)} outputs, at {ranges}"]
     lines += describe_places([*map(set, zip(*indices, strict=True))], array.shape, "bmhw")
     hints = [*_find_hints(array, products)]
-    if not hints:
+    if not any(array.values):  # why is not known: nothing was added, or each sum was rounded to 0
+        lines.append("All outputs are 0.")
+    elif not hints:
         mistake = find_mistake(
             sample(indices),
             [array.values[place] for place in sample(wrong)],
@@ -188,8 +190,6 @@ def _find_hints(array: Array, products: Products) -> Iterator[str]:
         )
     if infinite:
         yield f"{infinite} outputs are infinite: larger than {_LARGEST[array.dtype]}, the largest {array.dtype}"
-    if not any(values):
-        yield "the outputs were set to zero, and no product was added"
     for a, b in itertools.combinations(range(4), 2):
         if like(values, (expected[place] for place in _swap_axes(shape, a, b))):
             yield f"y was written with its axes {'bmhw'[a]} and {'bmhw'[b]} swapped"

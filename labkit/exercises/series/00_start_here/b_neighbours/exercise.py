@@ -135,8 +135,8 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "A rotation changes the order of the four elements. At each j, the lanes of a warp still load elements "
-            "that lie four apart.",
+            "A rotation changes the order of a thread's four elements. At each j, a lane still loads one of its own "
+            "four, so a load of a warp touches all 16 sectors of its 128 elements, where 4 are enough.",
             lambda attempt: (
                 attempt.count("global_load_sectors", "4,096 elements") == 4096
                 and attempt.matches(r"\bi = 4 \* thread \+ \([^;]*\bj\b[^;]*\) (?:% 4|& 3)\s*;")

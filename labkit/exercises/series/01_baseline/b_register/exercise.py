@@ -47,7 +47,7 @@ EXERCISE = Exercise(
             "one is stored: it is still 0. Declare `sum` once, before the loops.",
             lambda attempt: (
                 attempt.wrong.startswith("right")
-                and "no product was added" in attempt.wrong
+                and "All outputs are 0" in attempt.wrong
                 and attempt.source.partition("for (int c")[0].count("float sum = 0") == 1
                 and attempt.source.count("float sum = 0") == 2
             ),

@@ -2,7 +2,9 @@
 
 import math
 
-from labkit.exercises import LAYER_1, Exercise, Goal, InPlaceOf, Mistake
+from labkit.exercises import LAYER_1, Attempt, Exercise, Goal, InPlaceOf, Mistake
+from labkit.exercises.arithmetic import list_taken
+from labkit.exercises.exercise import join_words
 
 _READS = 39_200  # of the mask by the warps of layer 1: K * K by each of 800
 _BYTES = 4 * (86 * 86 + 4 * 80 * 80)  # of global memory: input and output, and no second mask
@@ -17,6 +19,27 @@ def _count_turns_per_read(counts):
     layer = counts["layer 1"]
     is_read = layer["constant_requests"] == _READS and layer["unique_bytes"] <= _BYTES
     return 1 + layer["constant_serialized"] / _READS if is_read else math.inf
+
+
+_SHAPE = {"B": 1, "C": 1, "H": 40, "W": 40, "M": 1, "K": 7, "blockDim.x": 16, "blockDim.y": 16}
+
+
+def _describe_row(attempt: Attempt) -> str:
+    """Return which elements of a row of the mask a thread takes, if not each of them once; "" if that is not known."""
+    K = _SHAPE["K"]
+    for lane in range(_SHAPE["blockDim.x"]):
+        names = {f"{part}.{axis}": 0 for part in ("blockIdx", "threadIdx") for axis in "xyz"}
+        taken = list_taken(attempt.source, "conv", "mask", {**_SHAPE, **names, "threadIdx.x": lane})
+        row = taken[:K]
+        # it takes one row behind the other
+        if len(taken) != K * K or taken != [first + K * p for p in range(K) for first in row]:
+            return ""
+        if sorted(row) != [*range(K)]:
+            return (
+                f"With K = {K}, the thread with threadIdx.x = {lane} takes elements {join_words([*map(str, row)])} of "
+                f"the first row of the mask. It should take each from 0 to {K - 1} once."
+            )
+    return ""
 
 
 EXERCISE = Exercise(
@@ -55,6 +78,7 @@ EXERCISE = Exercise(
                 and attempt.matches(r"\bint q = threadIdx\.x % K; q < K;")
             ),
         ),
+        Mistake(_describe_row, lambda attempt: attempt.runs_wrong and _describe_row(attempt)),
         Mistake(
             "q has to take each value from 0 to K - 1 exactly once, in any lane: (i + threadIdx.x) % K does.",
             lambda attempt: (
@@ -64,6 +88,7 @@ EXERCISE = Exercise(
                     r"\bint q = \((?:i \+ threadIdx\.x|threadIdx\.x \+ i)\) % K;"
                 )
             ),
+            vague=True,
         ),
         Mistake(
             "Neighbouring lanes have the same threadIdx.y, and so the same h: they still ask for the same element. "

@@ -124,6 +124,7 @@ EXERCISE = Exercise(
                 and attempt.matches(r"\bw (?:>=|<) Wo")
                 and not attempt.matches(r"\+ \w+ < Ho\b|Ho *- *\w+\b")
             ),
+            vague=True,
         ),
         Mistake(
             "Threads of the lower half still compute outputs, which others compute, too: they have to return.",

@@ -2,14 +2,23 @@
 
 import re
 
-from labkit.exercises import LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises import HIDDEN, LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
+from labkit.spec.layers import Layer
 
 _MOST_STORES = 20_000  # of 49 * 80 * 80 elements: 9,800 requests and those of warps that end a row
+# 1,834 inputs, and a block of 256 threads for the 256 outputs: a thread has up to eight inputs.
+_NARROW = Layer("a map of one column", C=2, H=262, W=7, M=3, K=7), 2
 _IM2COL, _LOADS = "layer 1, im2col", "global_load_requests"
 # How an attempt may compare h or w with 0, and with the size of the map.
 _LIMITS = (r"\b0 <=|>= 0\b|< 0\b|>= [pq]\b|\b[pq] <=|\bunsigned\b", r"[<>]=? [HW]o\b|\b[HW]o [<>]")
 # A window on the other side of the input.
 _AWAY = re.compile(r"\b(?:h = [^;,]*|\(row )\+ p\b|\b(?:w = [^;,]*|column )\+ q\b")
+
+
+# A loop of a fixed number of passes over inputs that lie a grid apart: "n + j * threads".
+_FEW_INPUTS = re.compile(
+    r"\bfor \(int (\w+) = 0; (\1 < ([2-9]));[^;{}]{1,20}\) \{[^{}]{0,200}\+ \1 \* (?:\w*threads\b|gridDim\.x)"
+)
 
 
 def _im2col(attempt: Attempt) -> str:
@@ -19,7 +28,7 @@ def _im2col(attempt: Attempt) -> str:
 
 EXERCISE = Exercise(
     title="Read once, write often",
-    subject=InPlaceOf("unroll_gemm", "a", LAYER_1),
+    subject=InPlaceOf("unroll_gemm", "a", LAYER_1, (*HIDDEN, _NARROW)),
     lines=15,
     goals=(
         counted(
@@ -80,6 +89,18 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            lambda attempt: (
+                "`{1}`: a thread takes {2} inputs, one whole grid apart, and on other layers it has more. An image of "
+                "262 x 7 inputs has 256 outputs, so its grid has 256 threads: some have eight inputs. Go on as long as "
+                "the input is below H * W.".format(*_FEW_INPUTS.search(_im2col(attempt)).groups())
+            ),
+            lambda attempt: (
+                "uninitialized" in attempt.findings
+                and " at u[" in attempt.wrong
+                and _FEW_INPUTS.search(_im2col(attempt))
+            ),
+        ),
+        Mistake(
             "Near the edges of the image row - p or column - q is negative, or beyond the last window: then there "
             "is no window. (h, w) has limits on all four sides: compare both with 0, h with Ho, w with Wo.",
             lambda attempt: (
@@ -128,6 +149,7 @@ EXERCISE = Exercise(
             lambda attempt: (
                 {"race", "race between blocks"} & {*attempt.findings} and "u[" in attempt.wrong
             ),
+            vague=True,
         ),
         Mistake(
             "Take one input and go through its windows by hand: which (h, w) contain the input (0, 0), and which "

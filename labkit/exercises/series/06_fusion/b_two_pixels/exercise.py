@@ -2,7 +2,7 @@
 
 import re
 
-from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises import LAYERS, Attempt, Exercise, InPlaceOf, Mistake, counted
 
 # Products of a warp on layer 2, with those that only fill tiles: 73 blocks of 8 warps, 13 steps of
 # 16.
@@ -21,6 +21,38 @@ _PER_PRODUCT = counted(
 def _count_loads(attempt):
     """Return the loads per product; 0 if nothing was counted."""
     return _PER_PRODUCT.number(attempt.counts) if attempt.counts else 0
+
+
+# "out of bounds, line 27: read of 4 bytes at x["
+_READ_BEYOND = re.compile(r"out of bounds, line (\d+): read of \d+ bytes at x\[")
+_SECOND = re.compile(r"\bint (\w+) = n \+ TILE[,;]")
+
+
+def _describe_guard(attempt: Attempt) -> str:
+    """Return the sentence if the load of the second pixel asks for the first one alone; or ""."""
+    read, second = _READ_BEYOND.search(attempt.wrong), _SECOND.search(attempt.source)
+    lines = attempt.source.splitlines()
+    if not read or not second or int(read[1]) > len(lines):
+        return ""
+    name = second[1]
+    # the pixel, its row and its column: "h2 = right / Wo"
+    names = [name, *re.findall(rf"\b(\w+) = {name} [/%] Wo\b", attempt.source)]
+    asked, _, load = lines[int(read[1]) - 1].partition("?")
+    variable = re.search(r"= (\w+) $", asked)
+    where = f"`{variable[1]}`" if variable else "its condition"
+    if variable:
+        defined = re.findall(rf"\bbool {variable[1]} = ([^;]{{1,200}});", attempt.source)
+        asked = defined[0] if len(defined) == 1 else ""
+    if (
+        not re.search(rf"\bx\[[^;]*\b(?:{'|'.join(names)})\b", load)
+        or not re.search(r"\bn < pixels\b", asked)
+        or re.search(rf"\b{name}\b|\bTILE\b", asked)
+    ):
+        return ""
+    return (
+        f"Line {read[1]} loads for the pixel {name}, and {where} asks whether n exists: at the end of a map a thread "
+        f"may have n, and not {name}. It needs {name} < pixels."
+    )
 
 
 EXERCISE = Exercise(
@@ -46,6 +78,7 @@ EXERCISE = Exercise(
                 and len(re.findall(r"/ Wo\b", attempt.source)) == 1
             ),
         ),
+        Mistake(_describe_guard, _describe_guard),
         Mistake(
             "Each pixel needs its own guard: at the end of a map a thread may have the pixel n, and none at "
             "n + TILE.",

@@ -5,7 +5,8 @@ import re
 
 from labkit.exercises import HIDDEN, LAYER_1, LAYERS, Attempt, Exercise, InPlaceOf, Mistake, counted
 
-_NARROW = "layer 1 in tiles of 32 x 8"
+_NARROW, _WIDE = "layer 1 in tiles of 32 x 8", "layer 1 in tiles of 8 x 32"
+_NUMBER = re.compile(r"\bu_tile\[WARPS\]\[DEPTH\]\[(\d{1,3})\]")
 _PADDING = re.compile(r"\[DEPTH\]\[WN \+ (\d{1,3})\]")
 
 
@@ -13,6 +14,16 @@ def _find_distance(attempt: Attempt, columns: int) -> int:
     """Return how many words a row of `columns` halves and its padding has, by "[DEPTH][WN + 16]"; 0 if not known."""
     padding = _PADDING.search(attempt.source)
     return (columns + int(padding[1])) // 2 if padding else 0
+
+
+def _explain_number(attempt: Attempt) -> str:
+    """Return the sentence if the rows of u_tile have a fixed number of halves that is too small for a shape; or ""."""
+    number = _NUMBER.search(attempt.source)
+    columns = next((columns for columns in (8, 16, 32) if number and int(number[1]) < columns), 0)
+    return columns and (
+        f"Every row of u_tile has {number[1]} halves now. That is too short where a tile has {columns} columns: the "
+        "last ones are stored over the next row. The length has to follow from WN."
+    )
 
 
 def _have_other_rows(attempt: Attempt) -> bool:
@@ -54,7 +65,10 @@ EXERCISE = Exercise(
         "a",
         LAYER_1,
         HIDDEN[1:],
-        also={_NARROW: (LAYERS["layer 1"], {"wmma": (32, 8, 16)})},
+        also={
+            _NARROW: (LAYERS["layer 1"], {"wmma": (32, 8, 16)}),
+            _WIDE: (LAYERS["layer 1"], {"wmma": (8, 32, 16)}),
+        },
     ),
     lines=2,
     goals=(
@@ -66,11 +80,14 @@ EXERCISE = Exercise(
             # As in the starting code: no tile lies in global memory.
             most={"global_load_requests": 12_904, "global_store_requests": 800},
         ),
-        counted(
-            "shared_load_conflicts", _NARROW, exactly=0, least={"shared_load_instructions": 8400}
+        *(
+            counted(
+                "shared_load_conflicts", tiles, exactly=0, least={"shared_load_instructions": 8400}
+            )
+            for tiles in (_NARROW, _WIDE)
         ),
     ),
-    start_reaches=(6400, 0),
+    start_reaches=(6400, 0, 0),
     mistakes=(
         Mistake(
             _explain_narrow,
@@ -80,6 +97,17 @@ EXERCISE = Exercise(
                 and _find_distance(attempt, 8)
             ),
         ),
+        Mistake(
+            "The rows of 8 and of 16 halves have no conflicts now, those of 32 have. 32 halves are 16 words, so row 2 "
+            "begins in the bank of row 0. Eight rows of 4 words fill all banks if they lie an odd multiple of 4 words "
+            "apart.",
+            lambda attempt: (
+                attempt.count("shared_load_conflicts", _WIDE) > 0
+                and not attempt.count("shared_load_conflicts", "layer 1")
+                and not attempt.count("shared_load_conflicts", _NARROW)
+            ),
+        ),
+        Mistake(_explain_number, lambda attempt: attempt.runs_wrong and _explain_number(attempt)),
         Mistake(
             "WMMA takes only rows that lie a multiple of 8 halves apart, which is 16 bytes. Which of these "
             "multiples puts eight rows into different banks?",

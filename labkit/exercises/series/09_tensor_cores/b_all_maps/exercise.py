@@ -17,24 +17,23 @@ _ASKED_MAP = re.compile(r"\b(\w[\w +*]{0,80}) < M\b")
 
 
 def _describe_guard(attempt: Attempt) -> str:
-    """Return the sentence if the condition in front of the last store leaves out a summand of its map; or ""."""
+    """Return the sentence if the condition before a store leaves out a summand of its map; or ""."""
     write = _WRITE_BEYOND.search(attempt.wrong)
-    stores = [*_STORED_MAP.finditer(attempt.source)]
-    begin = attempt.source.find("store_matrix_sync")  # conditions before it are of other work
-    if not write or begin < 0 or len(stores) != 1:
-        return ""
-    guards = [*_ASKED_MAP.finditer(attempt.source, begin, stores[0].start())]
-    if not guards:
-        return ""
-    line = attempt.source.count("\n", 0, stores[0].start()) + 1
-    stored, asked = ({*match[1].split(" + ")} for match in (stores[0], guards[-1]))
-    if line != int(write[1]) or not asked < stored:
-        return ""
-    left_out = " + ".join(part for part in stores[0][1].split(" + ") if part not in asked)
-    return (
-        f"Line {line} stores to map {stores[0][1]}, and the condition before it asks whether map {guards[-1][1]} "
-        f"exists: it leaves out {left_out}."
-    )
+    for store in _STORED_MAP.finditer(attempt.source) if write else ():
+        line = attempt.source.count("\n", 0, store.start()) + 1
+        # conditions before it are of other work
+        begin = attempt.source.rfind("store_matrix_sync", 0, store.start())
+        guards = [*_ASKED_MAP.finditer(attempt.source, begin, store.start())] if begin >= 0 else ()
+        if line != int(write[1]) or not guards:
+            continue
+        stored, asked = ({*match[1].split(" + ")} for match in (store, guards[-1]))
+        if asked < stored:
+            left_out = " + ".join(part for part in store[1].split(" + ") if part not in asked)
+            return (
+                f"Line {line} stores to map {store[1]}, and the condition before it asks whether map {guards[-1][1]} "
+                f"exists: it leaves out {left_out}."
+            )
+    return ""
 
 
 EXERCISE = Exercise(
@@ -56,7 +55,11 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "k_tile has rows for WM maps, and now it gets twice as many.",
-            lambda attempt: "out of bounds" in attempt.findings and "k_tile[WM]" in attempt.source,
+            lambda attempt: (
+                "out of bounds" in attempt.findings
+                and "array k_tile" in attempt.wrong
+                and "half k_tile[WM][" in attempt.source
+            ),
         ),
         Mistake(_describe_guard, _describe_guard),
         Mistake(

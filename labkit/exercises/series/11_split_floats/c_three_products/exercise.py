@@ -24,11 +24,41 @@ def multiply(random: np.random.Generator, count: int):
     return launch("multiply", a, columns, c, grid=count, block=32)
 
 
-def _has_the_products(attempt: Attempt) -> bool:
-    """Return whether the products are high high, another part of a times high, and high times another part of b."""
-    pairs = {*re.findall(r"\bmma\(d, (\w+), (\w+)\);", attempt.source)}
-    has_high = [(a == "high_a", b == "high_b") for a, b in pairs]
-    return sorted(has_high) == [(False, True), (True, False), (True, True)]
+# What is high in the factors of the three products: another part of a times high_b, and so on.
+_RIGHT = [(False, True), (True, False), (True, True)]
+
+
+def _list_products(attempt: Attempt, sums: str = r"\w+") -> list[tuple[bool, bool]]:
+    """Return for each different product that is added to these sums whether its factors are high_a and high_b; sorted.
+
+    Without the name of high_a or high_b among its factors, a kernel has other names: then [].
+    """
+    pairs = {*re.findall(rf"\bmma\({sums}, (\w+), (\w+)\);", attempt.source)}
+    are_high = sorted((a == "high_a", b == "high_b") for a, b in pairs)
+    return are_high if (True, True) in are_high else []
+
+
+# "e[i] / 2048 / 2048" or "e[i] / (2048 * 2048)"; the group with a digit is the number.
+_TWICE = re.compile(
+    r"\b(\w+)\[\w+\] / (?:(?P<n>[1-9]\d*)\.?0?f? / (?P=n)\b|\((?P<m>[1-9]\d*)\.?0?f? \* (?P=m)\b)"
+)
+
+
+def _describe_division(attempt: Attempt) -> str:
+    """Return the sentence if sums of products with one enlarged factor are divided twice by its factor; or ""."""
+    division = _TWICE.search(attempt.source)
+    number = division and (division["n"] or division["m"])
+    if not division or not re.search(rf"\b{number} \* |\* {number}\b", attempt.source):
+        return ""
+    factors = re.findall(rf"\bmma\({division[1]}, (\w+), (\w+)\);", attempt.source)
+    # each has a high part, which is not enlarged, and another one
+    if not factors or any((a == "high_a") == (b == "high_b") for a, b in factors):
+        return ""
+    line = attempt.source.count("\n", 0, division.start()) + 1
+    return (
+        f"Each product in `{division[1]}` has one factor that is {number} times too large; the other is a high part. "
+        f"Line {line} divides by {number} twice: once is enough."
+    )
 
 
 def _find_other_sums(attempt: Attempt) -> str:
@@ -89,6 +119,10 @@ EXERCISE = Exercise(
             lambda attempt: attempt.wrong.startswith("right") and _describe_other_rest(attempt),
         ),
         Mistake(
+            _describe_division,
+            lambda attempt: attempt.wrong.startswith("right") and _describe_division(attempt),
+        ),
+        Mistake(
             "The low part is what the high part leaves: the float minus its half, converted back to a float. Then "
             "that is rounded to a half.",
             lambda attempt: (
@@ -105,12 +139,19 @@ EXERCISE = Exercise(
         Mistake(
             "The three products are the right ones, so a low part is wrong. It is what the high part of the same "
             "float leaves, and its words stand in the order of those of the high part.",
-            lambda attempt: attempt.wrong.startswith("right") and _has_the_products(attempt),
+            lambda attempt: (
+                attempt.wrong.startswith("right") and _list_products(attempt, "d") == _RIGHT
+            ),
+            vague=True,
         ),
         Mistake(
             "Three products, but not the three that matter. Write i for high (0) and low (1) of a, j for b: the "
             "product of parts i and j is about 2^(-11 (i + j)) of the whole, so those with i + j < 2 are needed.",
-            lambda attempt: attempt.wrong.startswith("right") and attempt.source.count("mma(") == 4,
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.source.count("mma(") == 4
+                and _list_products(attempt) not in ([], _RIGHT)
+            ),
         ),
         Mistake(
             "The result is as exact as asked for, with one product too many: low times low is 2^-22 of the whole.",

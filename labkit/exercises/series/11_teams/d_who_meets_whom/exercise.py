@@ -5,6 +5,8 @@ import re
 import numpy as np
 
 from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises.arithmetic import compute
+from labkit.exercises.exercise import join_words
 
 _TAPS, _WIDTH = 7, 128
 _COMPUTE, _FETCH, _STORE = 4, 2, 1  # warps
@@ -29,6 +31,41 @@ _OTHER_COUNT = re.compile(
     r"\bbarrier\((?:IMAGE, (?!(?:COMPUTE \+ FETCH|FETCH \+ COMPUTE|6)\))"
     r"|OUTPUT, (?!(?:COMPUTE \+ STORE|STORE \+ COMPUTE|5)\)))"
 )
+
+
+_CALL = re.compile(r"\bbarrier\((IMAGE|OUTPUT), ([\w +*()]{1,60})\);")
+_TEAMS = {"COMPUTE": _COMPUTE, "FETCH": _FETCH, "STORE": _STORE}
+# Where the code of each team begins.
+_BEGINS = ("if (warp < COMPUTE)", "else if (warp < COMPUTE + FETCH)", "else {")
+
+
+def _describe_counts(attempt: Attempt) -> str:
+    """Return who waits at a barrier for how many warps, if not for those of the teams that come to it; or ""."""
+    begins = [0]
+    for text in _BEGINS:
+        begins.append(attempt.source.find(text, begins[-1] + 1))
+    if -1 in begins:
+        return ""
+    for barrier in ("IMAGE", "OUTPUT"):
+        calls = []  # (line, team, number of warps)
+        for call in _CALL.finditer(attempt.source, begins[1]):
+            if call[1] == barrier:
+                line = attempt.source.count("\n", 0, call.start()) + 1
+                team = [*_TEAMS][sum(begin < call.start() for begin in begins[2:])]
+                calls.append((line, team, compute(call[2], _TEAMS)))
+        teams = [team for team in _TEAMS if team in {team for _, team, _ in calls}]
+        warps = sum(_TEAMS[team] for team in teams)
+        if not calls or {number for *_, number in calls} == {warps}:
+            continue
+        if any(number is None for *_, number in calls):
+            return ""
+        waits = join_words([f"line {line} waits for {number} warps" for line, _, number in calls])
+        if len(teams) == 1:
+            come = f"Only the {teams[0]} warps come to it: which team do they meet there?"
+        else:
+            come = f"The teams that come to it have {' + '.join(teams)} = {warps} warps."
+        return f"Warps wait for each other for ever. At barrier {barrier}, {waits}. {come}"
+    return ""
 
 
 def _find_array(attempt: Attempt) -> str:
@@ -78,9 +115,14 @@ EXERCISE = Exercise(
             lambda attempt: "__syncthreads" in attempt.source,
         ),
         Mistake(
+            _describe_counts,
+            lambda attempt: "deadlock" in attempt.wrong and _describe_counts(attempt),
+        ),
+        Mistake(
             "Warps wait for each other for ever. The second argument is the number of warps of both teams that meet "
             "there, and both teams come equally often: once per row.",
             lambda attempt: "deadlock" in attempt.wrong or "divergent barrier" in attempt.findings,
+            vague=True,
         ),
         Mistake(
             "A race, and no barrier at IMAGE: who says that a row is there, and that the one before is no longer "
@@ -121,6 +163,7 @@ EXERCISE = Exercise(
                 "the barrier after its last store, who takes comes before its first load."
             ),
             lambda attempt: "race" in attempt.findings and _find_array(attempt),
+            vague=True,
         ),
         Mistake(
             "The second argument of `barrier` is a number of warps: it makes 32 threads of each by itself.",
