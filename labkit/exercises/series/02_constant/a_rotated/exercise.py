@@ -31,8 +31,12 @@ def _describe_row(attempt: Attempt) -> str:
         names = {f"{part}.{axis}": 0 for part in ("blockIdx", "threadIdx") for axis in "xyz"}
         taken = list_taken(attempt.source, "conv", "mask", {**_SHAPE, **names, "threadIdx.x": lane})
         row = taken[:K]
-        # it takes one row behind the other
-        if len(taken) != K * K or taken != [first + K * p for p in range(K) for first in row]:
+        # It takes one row behind the other. A negative number may be one of unsigned ints, which wraps.
+        if (
+            len(taken) != K * K
+            or min(taken) < 0
+            or taken != [first + K * p for p in range(K) for first in row]
+        ):
             return ""
         if sorted(row) != [*range(K)]:
             return (
