@@ -87,7 +87,7 @@ EXERCISE = Exercise(
             for tiles in (_NARROW, _WIDE)
         ),
     ),
-    start_reaches=(6400, 0, 0),
+    start_reaches=(6400, 0, 19200),
     mistakes=(
         Mistake(
             _explain_narrow,
