@@ -10,19 +10,32 @@ BARRIERS_WAITED_FOR = re.compile(r"at bar\.sync (\d+)[^;]*?, which expects (\d+)
 _BLOCK = 128  # threads: a producer's warp and three of consumers
 
 
+# One group of it: a warp's number, how many more threads wait, the barrier, the threads that have come to it.
+_GROUP = re.compile(
+    r"thread \(\d+,(\d+),0\)(?: and (\d+) more)? at bar\.sync (\d+)[^;]*?, which expects \d+ and has \d+"
+)
+# "wait(4 + stage," and "arrive(FULL,"; group: the number of the barrier
+_CALL = re.compile(r"\b(?:wait|arrive)\(\s*([^;,]{1,60}),")
+
+
 def _name_barrier(number: str, source: str) -> str:
-    """Return a barrier's number with its name in a code, and the lines of its calls: "barrier 2 (lines 9 and 21)"."""
-    names = "|".join([number, *re.findall(rf"\b(\w+) = {number}\b", source)])
-    lines = [
-        str(place)
-        for place, line in enumerate(source.splitlines(), 1)
-        if re.search(rf"\b(?:wait|arrive)\(\s*(?:{names})\b", line)
-    ]
+    """Return a barrier's number with its name in a code, and the lines of its calls: "barrier 2 (lines 9 and 21)".
+
+    No lines are named if a call computes its barrier's number, so that any line may be one of this barrier.
+    """
+    # the heads of the two functions have "int number" there
+    calls = [call for call in _CALL.finditer(source) if not call[1].startswith("int ")]
+    if not all(re.fullmatch(r"\w+", call[1]) for call in calls):
+        return f"barrier {number}"
+    names = [number, *re.findall(rf"\b(\w+) = {number}\b", source)]
+    lines = [str(source.count("\n", 0, call.start()) + 1) for call in calls if call[1] in names]
     return f"barrier {number}" + (f" (lines {join_words(lines)})" if lines[1:] else "")
 
 
 def _explain_standstill(attempt: Attempt) -> str:
-    """Return who waits at which barrier for whom, from the report of a deadlock of two teams."""
+    """Return why a barrier of two teams is not complete, from the report of a deadlock; "" if it does not tell."""
+    if not _stands_still(attempt):
+        return ""
     waiting = BARRIERS_WAITED_FOR.findall(attempt.wrong)
     live = re.search(r"all (\d+) threads wait", attempt.wrong)
     for number, expected, arrived in waiting:
@@ -36,25 +49,37 @@ def _explain_standstill(attempt: Attempt) -> str:
                 f"At {_name_barrier(number, attempt.source)} {expected} threads are expected. Both teams come to it, "
                 f"32 threads and 96: name {_BLOCK}, those that wait and those that only arrive."
             )
-    if waiting and live and int(live[1]) < _BLOCK:
+    if len(waiting) == 1 and live and int(live[1]) < _BLOCK:
         number, _, arrived = waiting[0]
         return (
-            f"{arrived} threads have come to {_name_barrier(number, attempt.source)} and wait for ever: the others "
-            "have ended. One team comes to it more often than the other. Compare the conditions of the two, for the "
-            "first tile and for the last."
+            f"{live[1]} threads wait for ever at {_name_barrier(number, attempt.source)}, to which {arrived} have "
+            "come: the others have ended. One team comes to it more often than the other. Compare the conditions of "
+            "the two, for the first tile and for the last."
         )
-    if {arrived for *_, arrived in waiting} == {"32", "96"}:
-        by_count = {
-            arrived: _name_barrier(number, attempt.source) for number, _, arrived in waiting
-        }
-        return (
-            f"The producer's 32 threads wait at {by_count['32']}, and the consumers' 96 at {by_count['96']}: each team "
-            "waits for the other. Follow both from the beginning: at which tile do they come to different barriers?"
+    return ""
+
+
+def _describe_standstill(attempt: Attempt) -> str:
+    """Return which warp, or how many threads, wait at which barrier."""
+    groups = [
+        (
+            f"warp {warp} waits" if more == "31" else f"{int(more or 0) + 1} threads wait",
+            _name_barrier(number, attempt.source),
         )
+        for warp, more, number in _GROUP.findall(attempt.wrong)
+    ]
+    where = join_words([f"{who} at {barrier}" for who, barrier in groups])
     return (
-        "Warps wait for ever at a barrier to which not enough threads come. Each time, as many have to come as it "
-        "expects: those that wait, and those that only arrive."
+        f"Each waits for others: {where}. Follow both teams from the beginning: at which tile do they come to "
+        "different barriers, or one of them once more than the other?"
+        if groups
+        else "Warps wait for ever at a barrier to which not enough threads come."
     )
+
+
+def _stands_still(attempt: Attempt) -> bool:
+    """Return whether an attempt stands still at barriers with numbers."""
+    return "deadlock" in attempt.wrong and "__syncthreads" not in attempt.wrong
 
 
 # "wait(EMPTY, 32)": groups: what is called, and the number of threads.
@@ -80,9 +105,15 @@ def _explain_count(attempt: Attempt) -> str:
 COUNTS_ONE_TEAM = Mistake(
     _explain_count, lambda attempt: attempt.runs_wrong and _find_count(attempt) is not None
 )
-STANDS_STILL = Mistake(
-    _explain_standstill,
-    lambda attempt: "deadlock" in attempt.wrong and "__syncthreads" not in attempt.wrong,
+STANDS_STILL = (
+    Mistake(_explain_standstill, _explain_standstill),
+    Mistake(_describe_standstill, _stands_still, vague=True),
+)
+# A barrier of the whole block that not all of its threads reach.
+DIVERGES = Mistake(
+    "A barrier of the whole block in a branch of one warp: the other warps wait at another place. The two teams meet "
+    "at barriers with numbers, bar.sync number, threads.",
+    lambda attempt: "divergent barrier" in attempt.findings and not _stands_still(attempt),
 )
 
 
@@ -96,6 +127,11 @@ def _announces(source: str) -> bool:
     return len(re.findall(r"expect\w*\(", source)) > 2
 
 
+# A wait for the end of phase 0 of `empty` at a stage whose `full` is in phase 0, too, without an arrival.
+_NOT_YET_FILLED = (
+    r"with parity 0 of the mbarrier in empty\[(\d)\]: its current phase is number 0, with parity 0, and has 0 of"
+    r"[\s\S]*mbarrier in full\[\1\]: its current phase is number 0, with parity 0, and has 0 of"
+)
 # Of rings with an mbarrier: the sentence follows from what the report of a deadlock has counted.
 MBARRIER_MISTAKES = (
     Mistake(
@@ -146,9 +182,16 @@ MBARRIER_MISTAKES = (
         lambda attempt: _reports(attempt, r"has (?!0 )(\d+) of (?!\1 )\d+ arrivals"),
     ),
     Mistake(
+        "A thread waits at `empty` in lap 0, when nobody has filled this stage yet, so nobody can give it back. Every "
+        "stage is empty then: the producer need not wait, or it waits for parity 1, as the phase before phase 0 has "
+        "ended.",
+        lambda attempt: _reports(attempt, _NOT_YET_FILLED),
+    ),
+    Mistake(
         "A thread waits for the end of a phase for which nobody can arrive before it goes on. In lap 0 every stage is "
         "empty. There the producer need not wait, or it waits for parity 1: the phase before phase 0 has ended.",
         lambda attempt: "of the mbarrier in" in attempt.wrong,
+        vague=True,
     ),
     Mistake(
         "The mbarriers are used before all threads can see them. Behind the init one needs a barrier of the block.",

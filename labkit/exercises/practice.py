@@ -216,12 +216,21 @@ def softmax(random: np.random.Generator, rows: int, columns: int, highest: int) 
     return launch("softmax", x, y, rows, columns, grid=-(-rows // 4), block=(32, 4))
 
 
+# A max, or a condition with ?, may find the largest number.
+_SEEKS_LARGEST = r"\bf?max|\?"
 NO_LARGEST = Mistake(
     "exp of a large number is inf, and inf / inf is nan: subtract the largest number of the row first.",
+    lambda attempt: "nan" in attempt.wrong and not attempt.matches(_SEEKS_LARGEST),
+)
+OTHER_LARGEST = Mistake(
+    "nan comes of inf / inf or of 0 / 0 here: what is subtracted lies far below the largest number of the row, or far "
+    "above it. Has each lane the largest of the whole row?",
     lambda attempt: (
         "nan" in attempt.wrong
-        and ("up to 2,000" in attempt.wrong or not attempt.matches(r"\bf?max|\?"))
+        and "up to 2,000" in attempt.wrong
+        and attempt.matches(_SEEKS_LARGEST)
     ),
+    vague=True,
 )
 
 

@@ -19,6 +19,7 @@ _MODULES = (
     "base/paths",
     "exercises/arithmetic",
     "exercises/barriers",
+    "exercises/causes",
     "exercises/exercise",
     "exercises/judge",
     "exercises/misses",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from labkit.base.paths import cuda_src
-from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
 from labkit.ladder.rung import tiles
 from labkit.networks.lenet28_experiments import FILES
 from labkit.networks.reference.lenet28 import Sizes, parameter_gradients
@@ -66,6 +66,12 @@ _SECTORS = counted(
     least={"reduction_requests": 1},
 )
 
+
+def _has_maps_side_by_side(attempt: Attempt) -> bool:
+    """Return whether a right attempt gives neighbouring lanes different maps."""
+    return bool(attempt.counts) and "i % MAPS" in attempt.source
+
+
 EXERCISE = Exercise(
     title="Lanes apart",
     subject=Kernels(
@@ -93,7 +99,15 @@ EXERCISE = Exercise(
         Mistake(
             "Neighbouring lanes have different maps now, but there are few maps, and their parameters lie K * K "
             "words apart: lanes still meet at one address. Which parameters lie side by side in struct Weights?",
-            lambda attempt: not attempt.wrong and "i % MAPS" in attempt.source,
+            lambda attempt: (
+                _has_maps_side_by_side(attempt) and _SECTORS.number(attempt.counts) > 16
+            ),
+        ),
+        Mistake(
+            "Neighbouring lanes have different parameters now, and those of two maps lie K * K words apart. A request "
+            f"touches all {Sizes().maps} maps, so it takes more sectors than its 32 words fill. Which parameters lie "
+            "side by side in struct Weights?",
+            _has_maps_side_by_side,
         ),
         Mistake(
             "A map has K * K + 1 parameters: the last one is its bias, which gets products, too.",

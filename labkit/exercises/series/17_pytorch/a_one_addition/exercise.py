@@ -5,6 +5,7 @@ import re
 import numpy as np
 
 from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises.causes import OWN_SUM_TWICE
 from labkit.exercises.exercise import join_words
 from labkit.exercises.subjects import draw_summands
 
@@ -109,6 +110,7 @@ EXERCISE = Exercise(
     ),
     start_reaches=(13500, 768),
     mistakes=(
+        OWN_SUM_TWICE,
         Mistake(
             "Several blocks add to one element of db at the same time: only atomicAdd keeps all sums.",
             lambda attempt: attempt.runs_wrong and not attempt.matches("atomicAdd"),
@@ -140,6 +142,7 @@ EXERCISE = Exercise(
             lambda attempt: (
                 "db, " in attempt.wrong and attempt.matches("__shfl") and not attempt.matches(_TREE)
             ),
+            vague=True,
         ),
         Mistake(
             "dx is right, and db is not. Follow a number of dx to db: into the thread's sum, through the exchanges, "
@@ -150,6 +153,7 @@ EXERCISE = Exercise(
         Mistake(
             "dx is still asked for, an element for each element of dy: 0 where y is 0.",
             lambda attempt: "dx, " in attempt.wrong,
+            vague=True,
         ),
         Mistake(
             "Each lane still adds its own sum. Bring the sums of a warp together first, by shuffles, and let one lane "

@@ -1,8 +1,11 @@
 """Exercise 17b: channels last."""
 
+import re
+
 import numpy as np
 
-from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises.causes import line_of
 from labkit.exercises.exercise import format_number
 from labkit.exercises.subjects import draw_floats
 
@@ -14,6 +17,30 @@ def bias_relu(random: np.random.Generator, images: int, area: int, channels: int
     x, b = draw_floats(random, (images, area, channels)), draw_floats(random, channels)
     y = Output("y", np.maximum(x + b, np.float32(0)))
     return launch("bias_relu", x, b, y, x.size, channels, area, grid=blocks, block=256)
+
+
+# "c = threadIdx.x % C", or "c = first % C"
+_CHANNEL = re.compile(r"= \(?([\w. *+]{1,100}?)\)? % C\b")
+
+
+def _explain_fixed_channel(attempt: Attempt) -> str:
+    """Return which line takes the channel from the thread, or computes it once, before the loop; or ""."""
+    channel = _CHANNEL.search(attempt.source)
+    if not channel or attempt.matches(r"% C[\s\S]*% C"):
+        return ""
+    line = line_of(attempt.source, channel.start())
+    if channel[1] == "threadIdx.x":
+        return (
+            f"Line {line} takes the channel from the thread's number in its block. Element i has this channel only "
+            "where C divides the block's number of threads. Take i % C, in the loop."
+        )
+    loop = re.search(r"\b(?:for|while)\b", attempt.source)
+    if not loop or loop.start() < channel.start():
+        return ""
+    return (
+        f"Line {line} computes the channel once, before the loop. Each pass takes another element, whose channel is "
+        "another one unless C divides the step. Take i % C, in the loop."
+    )
 
 
 EXERCISE = Exercise(
@@ -62,8 +89,13 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            _explain_fixed_channel,
+            lambda attempt: attempt.wrong.startswith("right") and _explain_fixed_channel(attempt),
+        ),
+        Mistake(
             "The bias belongs to the channel. Of element i of [B, area, C], which index is the last?",
             lambda attempt: attempt.wrong.startswith("right") and not attempt.matches(r"\bi % C\b"),
+            vague=True,
         ),
         Mistake(
             "Right, but the lanes of a warp still count through pixels, and those are C elements apart. Let lane and "
@@ -72,6 +104,7 @@ EXERCISE = Exercise(
                 attempt.count("global_store_sectors", _ON)
                 > 4 * attempt.count("global_store_requests", _ON)
             ),
+            vague=True,
         ),
         Mistake(
             lambda attempt: (

@@ -3,7 +3,7 @@
 Tries find the answer, which is accepted: `labkit.exercises.subjects.Numbers` says why.
 """
 
-from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.exercises import Attempt, Exercise, Goal, Mistake, Numbers, whole_number
 from labkit.exercises.exercise import format_number
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET86
@@ -32,6 +32,12 @@ def _find_fewest() -> tuple[int]:
     return (1 + -(-_L2 // _BYTES),)
 
 
+def _find_other_size(attempt: Attempt) -> str:
+    """Return "two bytes" or "eight bytes" if the answer is the fewest pairs of numbers of that size; else ""."""
+    sizes = {1 + -(-2 * _L2 // _BYTES): "two bytes", 1 + -(-_L2 // (2 * _BYTES)): "eight bytes"}
+    return sizes.get(int(attempt.counts[_CASE]["pairs"]), "")
+
+
 EXERCISE = Exercise(
     title="Out of the cache",
     subject=Numbers(_count_answer, start=(2,), solution=_find_fewest),
@@ -51,6 +57,13 @@ EXERCISE = Exercise(
         Mistake(
             "A run writes y, too, and that takes its place in L2 as x does: it has over three times the bytes of x.",
             lambda attempt: attempt.counts[_CASE]["pairs"] in (_PAIRS_OF_X, _PAIRS_OF_X + 1),
+        ),
+        Mistake(
+            lambda attempt: (
+                f"{attempt.counts[_CASE]['pairs']:.0f} pairs would be the fewest if a number had "
+                f"{_find_other_size(attempt)}. Here x, k and y are float: four bytes per number."
+            ),
+            _find_other_size,
         ),
         Mistake(
             "A single pair is used again at once: no other bytes are moved in between.",

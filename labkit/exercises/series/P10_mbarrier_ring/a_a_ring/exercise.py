@@ -7,10 +7,12 @@ of the block batches, each of which ends before the next one begins.
 """
 
 import re
+from functools import partial
 
 import numpy as np
 
 from labkit.exercises import (
+    Attempt,
     Case,
     Exercise,
     Kernels,
@@ -21,6 +23,7 @@ from labkit.exercises import (
     launch,
 )
 from labkit.exercises.barriers import MBARRIER_MISTAKES
+from labkit.exercises.causes import OWN_SUM_TWICE
 
 _ON, _ROWS, _COLUMNS, _TILE = "2 rows of 16,384", 2, 16_384, 4096  # bytes of a tile
 
@@ -36,11 +39,56 @@ _STEP_OF_THE_BLOCK = re.compile(
 )
 
 
+# A consumer's loop over a tile that begins with its warp's number, 1 to 3: "for (int j = 32 * w + lane; j < ...".
+_FROM_ONE = re.compile(
+    r"\bfor \((?:int|unsigned) (\w+) = (?:32 \* (?P<warp>[\w.]+) \+ [\w.]+|(?P<other>[\w.]+) \* 32 \+ [\w.]+|"
+    r"[\w.]+ \+ 32 \* (?P<last>[\w.]+)); *\1 < [^;]{1,80}; *\1 \+= (?:96|3 \* 32)\)"
+)
+
+
+def _explain_first_left_out(attempt: Attempt) -> str:
+    """Return which line begins a tile with the number of the first consumer's warp, 1, where it should be 0; or ""."""
+    loop = _FROM_ONE.search(attempt.source)
+    warp = loop and (loop["warp"] or loop["other"] or loop["last"])
+    if not attempt.wrong.startswith("right") or not (
+        warp == "threadIdx.y" or (warp and attempt.matches(rf"\b{warp} = threadIdx\.y *[,;]"))
+    ):
+        return ""
+    line = attempt.source.count("\n", 0, loop.start()) + 1
+    return (
+        f"Line {line}: the consumers are the warps 1 to 3, so the first of them begins at number 32 of a tile, and "
+        f"nobody adds the numbers 0 to 31. Warp 1 begins at number 0: ({warp} - 1) * 32."
+    )
+
+
+def _list_wrong_sums(x: np.ndarray) -> dict[str, np.ndarray]:
+    """Return what wrong sums of the rows of `x` give, by what they do: for `Output`. A tile has 1,024 numbers."""
+    count, tile, number = x.shape[1], _TILE // 4, np.arange(x.shape[1])
+    if count <= tile:
+        left_out = {"the first 32 numbers of a row are in no sum": number < 32}
+    else:
+        left_out = {
+            "of each 1,024 numbers of a row the first 32 are in no sum": number % tile < 32,
+            "of each 128 numbers of a row the last 32 are in no sum": number % 128 >= 96,
+            "the first 1,024 numbers of a row are in no sum": number < tile,
+            "only the first 1,024 numbers of a row are added": number >= tile,
+            "the numbers of a row behind the last whole 1,024 are in no sum": number
+            >= count // tile * tile,
+        }
+    sums = {
+        clause: np.where(which, 0, x).sum(axis=1, dtype=np.int32)
+        for clause, which in left_out.items()
+    }
+    return {clause: wrong for clause, wrong in sums.items() if wrong.any()}
+
+
 def sums(random: np.random.Generator, rows: int, columns: int):
     """Return the launch of a sum of each row, a block per row; the sums, whose sign is random, need up to 31 bits."""
     x = draw_summands(random, (rows, columns), 2**31 // columns)
     x = (x * random.choice([-1, 1], (rows, 1))).astype(np.int32)
-    total = Output("total", x.sum(axis=1, dtype=np.int32), before=0)
+    total = Output(
+        "total", x.sum(axis=1, dtype=np.int32), before=0, mistakes=partial(_list_wrong_sums, x)
+    )
     return launch("sums", x, columns, total, grid=rows, block=(32, 4))
 
 
@@ -90,6 +138,8 @@ EXERCISE = Exercise(
                 attempt.wrong.startswith("right") and attempt.matches(_STEP_OF_THE_BLOCK)
             ),
         ),
+        Mistake(_explain_first_left_out, _explain_first_left_out),
+        OWN_SUM_TWICE,
         Mistake(
             "After __reduce_add_sync each lane has the sum of the warp, and here each adds it to the total: one lane "
             "is enough.",

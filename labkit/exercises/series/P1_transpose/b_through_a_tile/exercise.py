@@ -1,5 +1,6 @@
 """Exercise P1b: a transpose through a tile of shared memory."""
 
+import math
 import re
 
 from labkit.exercises import Attempt, Exercise, Mistake, counted
@@ -33,6 +34,24 @@ def _explain_row_more(attempt: Attempt) -> str:
         f"Line {line} gives the tile a row more, and its rows are as long as before: the words of a column still meet "
         f"in one bank. Each row needs a word more: {tile[1]}[{tile[4]}][{tile[2]}]."
     )
+
+
+# "tile[32][34]"; groups: the array, the words per row
+_TILE = re.compile(r"\b__shared__ float (\w+)\[\w+\]\[(\d{2,3})\]")
+
+
+def _explain_even_rows(attempt: Attempt) -> str:
+    """Return which line gives the rows of a tile an even number of words, or ""."""
+    tile = _TILE.search(attempt.source)
+    # an index with % or ^ may turn the rows
+    if not tile or int(tile[2]) % 2 or attempt.matches(rf"\b{tile[1]}\[[^;=]*[%^]"):
+        return ""
+    line = attempt.source.count("\n", 0, tile.start()) + 1
+    return (
+        f"Line {line}: a row of `{tile[1]}` has {tile[2]} words, so the 32 words of a column lie in "
+        f"{32 // math.gcd(32, int(tile[2]))} of the 32 banks. With rows of an odd number of words, 33, they are in 32 "
+        "different banks."
+    ).replace("lie in 1 of the 32 banks", "lie in one bank")
 
 
 def _finds_block_twice(attempt: Attempt) -> bool:
@@ -167,9 +186,16 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            _explain_even_rows,
+            lambda attempt: (
+                attempt.count("shared_conflicts", _SHAPE) > 0 and _explain_even_rows(attempt)
+            ),
+        ),
+        Mistake(
             "Lanes that go down a column of this tile lie a row apart, and some of them meet in one bank. With "
             "rows of an odd number of words, 33, they are in 32 different banks.",
             lambda attempt: attempt.count("shared_conflicts", _SHAPE) > 0,
+            vague=True,
         ),
         Mistake(
             "The tile is there, but the stores still go down a column: a warp has to read a column of the tile, "

@@ -3,6 +3,7 @@
 import re
 
 from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises.causes import SIGNED_PIXEL
 from labkit.exercises.practice import NIGHT, histogram, wrong_shares
 
 _PIXELS = "4,096 pixels"
@@ -82,10 +83,14 @@ EXERCISE = Exercise(
         ),
     ),
     mistakes=(
+        SIGNED_PIXEL,
         Mistake(
             "Threads add to one bin at the same time, and all but one of their additions are lost: only atomicAdd "
             "keeps them.",
-            lambda attempt: attempt.findings and "atomicAdd" not in attempt.source,
+            lambda attempt: (
+                {"race", "race between blocks", "lost update"} & {*attempt.findings}
+                and "atomicAdd" not in attempt.source
+            ),
         ),
         Mistake(
             lambda attempt: (

@@ -3,6 +3,7 @@
 import re
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises.causes import MORE_WARPS, SIGNED_PIXEL
 from labkit.exercises.practice import NIGHT, TOO_LARGE, histogram, wrong_shares
 
 _PIXELS = "4,096 pixels"
@@ -49,6 +50,8 @@ EXERCISE = Exercise(
         ),
     ),
     mistakes=(
+        SIGNED_PIXEL,
+        MORE_WARPS,
         Mistake(
             "Shared memory begins undefined: a thread of the block has to set each of the 256 counts to zero.",
             lambda attempt: (
@@ -73,7 +76,7 @@ EXERCISE = Exercise(
             lambda attempt: (
                 "out of bounds" in attempt.findings
                 and "__shared__ array" in attempt.wrong
-                and (size := re.search(r"__shared__ [\w ]+ \w+\[(\d{1,9})\]", attempt.source))
+                and (size := re.search(r"__shared__ [\w ]+ \w+\[(\d{1,9})\] *;", attempt.source))
                 and int(size[1]) < 256
             ),
         ),
@@ -125,7 +128,22 @@ EXERCISE = Exercise(
         Mistake(
             "Each pixel still costs an atomic addition to global memory: count in shared memory, and add the "
             "counts once per block.",
-            lambda attempt: attempt.count("reduction_requests", _PIXELS) >= 128,
+            lambda attempt: (
+                attempt.count("reduction_requests", _PIXELS) >= 128
+                and not attempt.count("shared_atomic_requests", _PIXELS)
+            ),
+        ),
+        Mistake(
+            lambda attempt: (
+                "The pixels are counted in shared memory, and then four blocks add their counts by "
+                f"{attempt.count('reduction_requests', _PIXELS):.0f} requests, where 8 per block are enough for 256 "
+                "counts: has a block several copies of them, each of which it adds?"
+            ),
+            lambda attempt: (
+                attempt.count("reduction_requests", _PIXELS) > 32
+                and attempt.count("shared_atomic_requests", _PIXELS)
+            ),
+            vague=True,
         ),
         wrong_shares("histogram", "pixels", 64, "pixel"),
     ),

@@ -1,6 +1,7 @@
 """Exercise P3a: a sum from an empty cell."""
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises.causes import MORE_WARPS, OWN_SUM_TWICE
 from labkit.exercises.practice import ADDITIONS, TOO_LARGE, total, wrong_shares
 
 _NUMBERS = "16,384 numbers"
@@ -48,6 +49,8 @@ EXERCISE = Exercise(
         ),
     ),
     mistakes=(
+        MORE_WARPS,
+        OWN_SUM_TWICE,
         Mistake(
             "If there are fewer numbers than threads, the threads without a number store nothing, and the tree adds "
             "what stands at their places. What should stand there?",
@@ -101,6 +104,7 @@ EXERCISE = Exercise(
             "Threads of a warp meet in one bank: the words that they use at the same time do not lie side by side. "
             "Which word may thread t add to its own, so that neighbouring threads use neighbouring words in each step?",
             lambda attempt: attempt.count("shared_conflicts", _NUMBERS) > 0,
+            vague=True,
         ),
         Mistake(
             "One thread adds up the sums of all threads of its block, one after the other, and the others wait. In a "

@@ -3,6 +3,7 @@
 import re
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises.causes import LOST_WARPS, MORE_WARPS, OWN_SUM_TWICE
 from labkit.exercises.practice import ADDITIONS, TOO_LARGE, total, wrong_shares
 
 _NUMBERS = "16,384 numbers"
@@ -65,6 +66,9 @@ EXERCISE = Exercise(
         ),
     ),
     mistakes=(
+        MORE_WARPS,
+        OWN_SUM_TWICE,
+        LOST_WARPS,
         Mistake(
             "This loop reads the sums of 32 warps, and a block has only blockDim.x / 32 of them: the other places were "
             "never written. Read blockDim.x / 32 sums.",
@@ -100,6 +104,7 @@ EXERCISE = Exercise(
                 and "race" not in attempt.findings
                 and "__shfl" in attempt.source
             ),
+            vague=True,
         ),
         Mistake(
             "All warps store their sums in the same element. The sum of each warp needs a place of its own, with the "

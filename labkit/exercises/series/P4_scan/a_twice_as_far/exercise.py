@@ -64,7 +64,13 @@ EXERCISE = Exercise(
         Mistake(
             "A step needs two barriers: all threads have loaded before the first one adds, and all have added "
             "before the next step loads.",
-            lambda attempt: "race" in attempt.findings,
+            # with two arrays in turn, one is enough
+            lambda attempt: (
+                "race" in attempt.findings
+                and len(re.findall(r"__shared__[^;]*;", attempt.source)) == 1
+                and not attempt.matches(r"__shared__[^;]*(?:\]\[|,)")
+            ),
+            vague=True,
         ),
         Mistake(
             "The row in shared memory has nothing before its first number: where `apart` is larger than "
@@ -85,6 +91,7 @@ EXERCISE = Exercise(
             lambda attempt: (
                 "out of bounds" in attempt.findings and "__shared__" not in attempt.wrong
             ),
+            vague=True,
         ),
         Mistake(
             "A step adds an input here. What is needed is the sum that lies `apart` before, as the step before has "

@@ -3,6 +3,7 @@
 import re
 
 from labkit.exercises import Exercise, Mistake, counted
+from labkit.exercises.causes import MORE_WARPS
 from labkit.exercises.practice import SCAN
 
 _ROWS = "4 rows of 256"
@@ -37,6 +38,7 @@ EXERCISE = Exercise(
         counted("busiest_warp", _ROWS, what="memory instructions of the busiest warp", at_most=64),
     ),
     mistakes=(
+        MORE_WARPS,
         Mistake(
             "A lane under `apart` gets its own sum back from the shuffle, and must not add it.",
             lambda attempt: (
@@ -63,6 +65,7 @@ EXERCISE = Exercise(
         Mistake(
             "The first warp is right, and a later one is not: each needs the sums of all warps before it.",
             lambda attempt: re.search(r"The first, \[0, (?:32|64)\]", attempt.wrong),
+            vague=True,
         ),
         Mistake(
             "The sums of the warps are complete only when all warps have stored theirs: a barrier has to stand "

@@ -3,7 +3,8 @@
 import re
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
-from labkit.exercises.practice import NO_LARGEST, softmax
+from labkit.exercises.causes import FEW_REGISTERS, TWO_INFINITE, UNSTORED_COLUMNS
+from labkit.exercises.practice import NO_LARGEST, OTHER_LARGEST, softmax
 
 _ROWS = "8 rows of 256"
 
@@ -45,7 +46,10 @@ EXERCISE = Exercise(
         counted("barriers", _ROWS, exactly=0, most={"named_barriers": 0}),
     ),
     mistakes=(
+        TWO_INFINITE,
         NO_LARGEST,
+        OTHER_LARGEST,
+        FEW_REGISTERS,
         Mistake(
             "After __shfl_down_sync only lane 0 has the result. __shfl_xor_sync gives it to all lanes.",
             lambda attempt: (
@@ -90,6 +94,7 @@ EXERCISE = Exercise(
                 )
                 < 2
             ),
+            vague=True,
         ),
         Mistake(
             "A shuffle alone replaces a lane's number by its partner's. Keep the larger one of the two, with "
@@ -136,5 +141,6 @@ EXERCISE = Exercise(
             "so on.",
             lambda attempt: attempt.count("sectors_per_load", _ROWS) > 4,
         ),
+        UNSTORED_COLUMNS,
     ),
 )

@@ -3,8 +3,9 @@
 import re
 
 from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises.causes import FEW_REGISTERS, TWO_INFINITE, UNSTORED_COLUMNS
 from labkit.exercises.exercise import join_words
-from labkit.exercises.practice import NO_LARGEST, softmax
+from labkit.exercises.practice import NO_LARGEST, OTHER_LARGEST, softmax
 
 _ROWS = "8 rows of 256"
 
@@ -73,7 +74,10 @@ EXERCISE = Exercise(
         counted("shared_conflicts", _ROWS, what="bank conflicts", exactly=0),
     ),
     mistakes=(
+        TWO_INFINITE,
         NO_LARGEST,
+        OTHER_LARGEST,
+        FEW_REGISTERS,
         Mistake(
             "The four warps of a block have a row each: shared memory needs a place for each number of each row.",
             lambda attempt: (
@@ -134,6 +138,8 @@ EXERCISE = Exercise(
             "Lanes of a warp meet in one bank: neighbouring lanes keep their numbers in words that do not lie side by "
             "side. Which index of the array in shared memory is the last one?",
             lambda attempt: attempt.count("shared_conflicts", _ROWS) > 0,
+            vague=True,
         ),
+        UNSTORED_COLUMNS,
     ),
 )

@@ -2,11 +2,33 @@
 
 import re
 
-from labkit.exercises import Exercise, Mistake
+from labkit.exercises import Attempt, Exercise, Mistake
+from labkit.exercises.causes import COPIES_OF_SOME, NO_GROUP_BEHIND, line_of
 from labkit.exercises.practice import NOT_COPIED, RANKS, make_ranks_goals
 
 # A loop over all numbers of a tile, whether they exist or not: "j < blockDim.x;".
 _WHOLE_TILE = re.compile(r"\bfor \([^;]*; *\w+ < (?:blockDim\.x|T|[A-Z]{2,}|\d+) *;")
+
+# "__pipeline_commit(); __pipeline_wait_prior(1)"; group: the number of groups that are not waited for
+_WAIT_FOR_OTHERS = re.compile(r"__pipeline_commit\(\);\s*__pipeline_wait_prior\(([1-9])\)")
+
+
+def _explain_wait(attempt: Attempt) -> str:
+    """Return which line does not wait for the only group of a turn, or ""."""
+    wait = _WAIT_FOR_OTHERS.search(attempt.source)
+    if (
+        "has waited for the copy" not in attempt.wrong
+        or not wait
+        or any(
+            attempt.source.count(f"__pipeline_{name}(") > 1 for name in ("commit", "memcpy_async")
+        )
+    ):
+        return ""
+    return (
+        f"Line {line_of(attempt.source, wait.start(1))} leaves the newest group under way, and that has the copies of "
+        "the tile which this turn reads. Here it has to be __pipeline_wait_prior(0)."
+    )
+
 
 EXERCISE = Exercise(
     title="In the background",
@@ -14,10 +36,14 @@ EXERCISE = Exercise(
     goals=make_ranks_goals(barriers=2 * 4),
     mistakes=(
         NOT_COPIED,
+        COPIES_OF_SOME,
+        NO_GROUP_BEHIND,
+        Mistake(_explain_wait, _explain_wait),
         Mistake(
             "__pipeline_wait_prior(0) waits for all copies that this thread has committed, and for no others: "
             "first each thread waits, then the barrier tells all of them.",
             lambda attempt: "race with a copy" in attempt.findings,
+            vague=True,
         ),
         Mistake(
             "The last block may have more threads than there are numbers left: only threads with i < n store a rank.",

@@ -8,6 +8,7 @@ nobody needs, are more shared load bytes and copied bytes than the tiles have.
 import re
 
 from labkit.exercises import Attempt, Exercise, Mistake
+from labkit.exercises.causes import COPIES_OF_SOME, NO_GROUP_BEHIND
 from labkit.exercises.practice import NOT_COPIED, RANKS, make_ranks_goals
 
 # The steps whose order matters; each is a group, and that of a wait is its number.
@@ -45,6 +46,14 @@ def _explain_order(attempt: Attempt) -> str:
     return ""
 
 
+def _advise_order(attempt: Attempt) -> str:
+    """Return the order of the steps for two buffers, where the attempt has two and another order; else ""."""
+    order = [step.lastgroup for step in _STEP.finditer(attempt.source)]
+    if order == _LATE or not attempt.matches(r"\b__shared__ float \w+\[2\]\["):
+        return ""
+    return " With two buffers, each turn first waits, then comes the barrier, then the copies of the next tile begin."
+
+
 EXERCISE = Exercise(
     title="Two buffers",
     subject=RANKS,
@@ -55,10 +64,15 @@ EXERCISE = Exercise(
             _explain_order,
             lambda attempt: "race with a copy" in attempt.findings and _explain_order(attempt),
         ),
+        NO_GROUP_BEHIND,
+        COPIES_OF_SOME,
         Mistake(
-            "A buffer is read while a copy into it is under way: its thread has not waited for it, or the buffer "
-            "is used again too early. In each turn first wait, then the barrier, then the copies of the next tile.",
+            lambda attempt: (
+                "A buffer is read while a copy into it is under way: its thread has not waited for it, or the buffer "
+                f"is used again too early.{_advise_order(attempt)}"
+            ),
             lambda attempt: "race with a copy" in attempt.findings,
+            vague=True,
         ),
         Mistake(
             "Nobody copies the first tile: its copies have to begin before the loop, as in turn t those of tile t + 1 "

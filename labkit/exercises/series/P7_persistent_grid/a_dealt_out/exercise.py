@@ -3,6 +3,7 @@
 import re
 
 from labkit.exercises import Exercise, Mistake, counted
+from labkit.exercises.causes import LOST_WARPS, OWN_SUM_TWICE
 from labkit.exercises.practice import make_row_goals, make_uneven_rows
 
 # "int row = blockIdx.x * blockDim.x + threadIdx.x"
@@ -36,6 +37,8 @@ EXERCISE = Exercise(
         ),
     ),
     mistakes=(
+        OWN_SUM_TWICE,
+        LOST_WARPS,
         Mistake(
             "The sum is set to 0 once, before the loop over the rows: from its second row on, a block adds the "
             "numbers of the rows before, too.",

@@ -3,6 +3,7 @@
 import re
 
 from labkit.exercises import Attempt, Exercise, Mistake, counted
+from labkit.exercises.causes import OWN_SUM_TWICE
 from labkit.exercises.practice import make_row_goals, make_uneven_rows
 
 
@@ -52,6 +53,7 @@ EXERCISE = Exercise(
         ),
     ),
     mistakes=(
+        OWN_SUM_TWICE,
         Mistake(
             "Two blocks may take a row at the same time, and get the same one: the queue's number has to grow by an "
             "atomic addition.",
@@ -112,6 +114,7 @@ EXERCISE = Exercise(
             "says that the number is there? Which one says that all threads have used it, before the next number "
             "comes?",
             lambda attempt: {"race", "divergent barrier"} & set(attempt.findings),
+            vague=True,
         ),
     ),
 )

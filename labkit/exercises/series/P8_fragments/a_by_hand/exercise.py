@@ -3,6 +3,7 @@
 import re
 
 from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake
+from labkit.exercises.causes import RIGHT_FIRST_PRODUCT, SINGLE_FLOATS
 from labkit.exercises.practice import (
     EXCHANGED_REGISTERS,
     OTHER_LANES,
@@ -39,6 +40,8 @@ EXERCISE = Exercise(
     ),
     goals=make_product_goals("5 products", loads=5 * 6, moved=5 * (2 * 384 + 512), operations=5),
     mistakes=(
+        SINGLE_FLOATS,
+        RIGHT_FIRST_PRODUCT,
         Mistake(
             "Two instructions per product: one m16n8k16 adds all 16 terms. For it, a lane gives four words of a "
             "and two of b at once.",

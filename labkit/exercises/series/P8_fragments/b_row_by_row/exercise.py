@@ -4,6 +4,7 @@ import re
 
 from hostcuda.source import loops
 from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake
+from labkit.exercises.causes import NEXT_PRODUCT, RIGHT_FIRST_PRODUCT, SINGLE_FLOATS
 from labkit.exercises.practice import (
     EXCHANGED_REGISTERS,
     OTHER_LANES,
@@ -29,6 +30,15 @@ def _exchanges_halves(attempt: Attempt) -> bool:
     return False
 
 
+def _has_short_rows(attempt: Attempt) -> bool:
+    """Return whether rows of 8 words are counted in a statement, "g * 8 +", that is not about c, whose rows have 8."""
+    return any(
+        re.search(r"\bg *\* *8 *\+", statement)
+        and not re.search(r"\b[cC]\b|\bout\b|\bfloat2\b|\bd\[\d\]", statement)
+        for statement in re.split(r"[;{}]", attempt.source)
+    )
+
+
 EXERCISE = Exercise(
     title="Row by row",
     subject=Kernels(
@@ -43,6 +53,9 @@ EXERCISE = Exercise(
         "2 products, K = 64", loads=2 * 4 * 8, moved=2 * (2 * 24 * 64 + 512), operations=2 * 4
     ),
     mistakes=(
+        SINGLE_FLOATS,
+        NEXT_PRODUCT,
+        RIGHT_FIRST_PRODUCT,
         Mistake(
             "A register of b has two rows of one column, the first in its lower 16 bits: shift the half of row k + 1 "
             "to the left by 16, not that of row k.",
@@ -68,9 +81,7 @@ EXERCISE = Exercise(
         EXCHANGED_REGISTERS,
         Mistake(
             "Here a row of a has K halves, K / 2 words: row g begins at word g * K / 2, not at 8 g.",
-            lambda attempt: (
-                attempt.wrong.startswith("right") and attempt.matches(r"\bg *\* *8 *\+")
-            ),
+            lambda attempt: attempt.wrong.startswith("right") and _has_short_rows(attempt),
         ),
         Mistake(
             "Each block has a product of its own: begin at element 16 K blockIdx.x of a, 8 K blockIdx.x of b, and "

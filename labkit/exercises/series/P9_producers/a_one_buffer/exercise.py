@@ -3,7 +3,7 @@
 import re
 
 from labkit.exercises import Attempt, Exercise, Mistake, counted
-from labkit.exercises.barriers import BARRIERS_WAITED_FOR, COUNTS_ONE_TEAM, STANDS_STILL
+from labkit.exercises.barriers import BARRIERS_WAITED_FOR, COUNTS_ONE_TEAM, DIVERGES, STANDS_STILL
 from labkit.exercises.practice import PRODUCED_RANKS
 
 _ON = "480 numbers"  # 5 blocks; each loads 5 tiles of 3 requests, and its own numbers by 3
@@ -68,17 +68,14 @@ EXERCISE = Exercise(
             "come to `empty` after the last tile, either.",
             _waits_first,
         ),
-        STANDS_STILL,
-        Mistake(
-            "A barrier of the whole block in a branch of one warp: the other warps wait at another place. Each pair "
-            "of teams needs a barrier with a number, bar.sync number, threads.",
-            lambda attempt: "divergent barrier" in attempt.findings,
-        ),
+        *STANDS_STILL,
+        DIVERGES,
         Mistake(
             "A tile is handed over twice: it is full when the producer has stored it, and empty when the consumers "
             "have read it. Both need a barrier, the first behind the stores and the second behind the loop that "
             "compares.",
             lambda attempt: "race" in attempt.findings,
+            vague=True,
         ),
         Mistake(
             "The last tile may have fewer numbers than T: compare only with those that exist.",

@@ -15,7 +15,7 @@ from labkit.exercises import (
     draw_summands,
     launch,
 )
-from labkit.exercises.barriers import COUNTS_ONE_TEAM, STANDS_STILL
+from labkit.exercises.barriers import COUNTS_ONE_TEAM, DIVERGES, STANDS_STILL
 
 _ON, _N, _WINDOW = "960 numbers", 960, 96
 _TILES, _STAGES, _WARPS = 10, 3, 4
@@ -59,6 +59,31 @@ def _explain_release(attempt: Attempt) -> str:
         f"Line {line} releases the stage of tile {tile} + 1, which the next turn reads again. What turn {tile} is done "
         f"with is tile {tile}: its stage is {tile} % {stages}, and the producer waits for such a one in line {waited}."
     )
+
+
+# "if (k > 3) wait(", the producer's first wait for an empty stage; groups: the tile, the comparison, a number
+_FIRST_WAIT = re.compile(r"\bif \((\w+) (>=?) (\w+)\)\s*\{?\s*wait\(")
+
+
+def _explain_first_wait(attempt: Attempt) -> str:
+    """Return which line lets the producer wait for an empty stage one tile too late or too early; or ""."""
+    wait = _FIRST_WAIT.search(attempt.source)
+    if not (attempt.runs_wrong and wait and attempt.matches(r"% 3\b|\bSTAGES = 3\b")):
+        return ""
+    number = {"3": 3, "STAGES": 3}.get(wait[3], int(wait[3]) if wait[3] in ("1", "2", "4") else 0)
+    first = number + (wait[2] == ">")
+    line = attempt.source.count("\n", 0, wait.start()) + 1
+    if first == _STAGES + 1:
+        return (
+            f"Line {line} lets the producer wait from tile {first} on. Tile {_STAGES} takes the stage of tile 0, too, "
+            f"and nobody waits until that is read. Wait from tile {_STAGES} on."
+        )
+    if first == _STAGES - 1:
+        return (
+            f"Line {line} lets the producer wait from tile {first} on. Tile {first} takes a stage that no tile has had "
+            f"before: nobody says that it is empty. Wait from tile {_STAGES} on."
+        )
+    return ""
 
 
 EXERCISE = Exercise(
@@ -131,12 +156,9 @@ EXERCISE = Exercise(
             "a full stage, nor they until an empty one is filled again: one side arrives, and the other waits.",
             lambda attempt: "deadlock" in attempt.wrong and attempt.source.count("arrive(") == 1,
         ),
-        STANDS_STILL,
-        Mistake(
-            "A barrier of the whole block in a branch of one warp: the other warps wait at another place. Each stage "
-            "needs two barriers with numbers of their own.",
-            lambda attempt: "divergent barrier" in attempt.findings,
-        ),
+        Mistake(_explain_first_wait, _explain_first_wait),
+        *STANDS_STILL,
+        DIVERGES,
         Mistake(
             "The consumers wait for one tile, and the sums that begin in tile i reach into tile i + 1: both have to be "
             "full.",
