@@ -51,10 +51,11 @@ def _explain_standstill(attempt: Attempt) -> str:
             )
     if len(waiting) == 1 and live and int(live[1]) < _BLOCK:
         number, _, arrived = waiting[0]
+        barrier = _name_barrier(number, attempt.source)
         return (
-            f"{live[1]} threads wait for ever at {_name_barrier(number, attempt.source)}, to which {arrived} have "
-            "come: the others have ended. One team comes to it more often than the other. Compare the conditions of "
-            "the two, for the first tile and for the last."
+            f"{live[1]} threads wait for ever at {barrier}, to which {arrived} of {_BLOCK} "
+            "have come: the others have ended. One team comes to it more often than the other. Compare the conditions "
+            "of the two, for the first tile and for the last."
         )
     return ""
 
@@ -63,14 +64,14 @@ def _describe_standstill(attempt: Attempt) -> str:
     """Return which warp, or how many threads, wait at which barrier."""
     groups = [
         (
-            f"warp {warp} waits" if more == "31" else f"{int(more or 0) + 1} threads wait",
+            f"warp {warp}" if more == "31" else f"{int(more or 0) + 1} threads",
             _name_barrier(number, attempt.source),
         )
         for warp, more, number in _GROUP.findall(attempt.wrong)
     ]
     where = join_words([f"{who} at {barrier}" for who, barrier in groups])
     return (
-        f"Each waits for others: {where}. Follow both teams from the beginning: at which tile do they come to "
+        f"They wait for each other: {where}. Follow both teams from the beginning: at which tile do they come to "
         "different barriers, or one of them once more than the other?"
         if groups
         else "Warps wait for ever at a barrier to which not enough threads come."
