@@ -89,10 +89,27 @@ def grade(
         if result.passed and isinstance(task.subject, InPlaceOf) and device().engine == "gpu":
             result = _check_on_gpu(result, source)
     result = _require_prediction(result)
-    result = replace(result, advice=_write_advice(result, source, record))
+    result = _note_first_line(replace(result, advice=_write_advice(result, source, record)), source)
     if not quiet:
         print(result)
     return result
+
+
+def _note_first_line(result: Grade, source: str) -> Grade:
+    """Return a grade that names lines with the number of the cell's first line, if the cell has only a part.
+
+    A cell with ``--part`` has some functions of the source, and lines are those of the source. Its
+    first line is kept as a comment.
+    """
+    first = next(
+        (n for n, line in enumerate(source.splitlines(), 1) if line.startswith("// %%kernel")), 1
+    )
+    if first == 1 or not _names_line(str(result)):
+        return result
+    note = f"(Lines are those of the whole kernel: line 1 of your cell is line {first} there.)"
+    if result.mistake:
+        return replace(result, mistake=f"{result.mistake}\n{note}")
+    return replace(result, advice=f"{result.advice}\n{note}".strip())
 
 
 def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:

@@ -33,6 +33,7 @@ from labkit.exercises.exercise import (
 from labkit.exercises.grade import (
     Grade,
     GradeLine,
+    _note_first_line,
     _require_prediction,
     _write_advice,
     describe_times,
@@ -592,3 +593,19 @@ def test_what_may_be_unset_is_judged_by_its_results():
 def test_a_number_that_misses_its_goal_never_looks_like_it(bound, reached, text):
     goal = Goal("a count", lambda counts: 0, **bound)
     assert goal.describe(reached) == text
+
+
+def test_lines_of_a_part_are_counted_from_the_whole_kernel():
+    """A cell with --part: the answer says which line of the kernel the cell begins with, if it names lines."""
+    asked = exercise("05b")
+    answered = Grade(asked, (GradeLine(False, "right"),), mistake="Line 9 has `<`.")
+    source = "int a;\nint b;\n// %%kernel 05 --part --exercise 05b\nint c;\n"
+    note = "(Lines are those of the whole kernel: line 1 of your cell is line 3 there.)"
+    assert _note_first_line(answered, source).mistake == f"Line 9 has `<`.\n{note}"
+    hinted = replace(answered, mistake="", advice="Look at line 4.")
+    assert _note_first_line(hinted, source).advice == f"Look at line 4.\n{note}"
+    # no line is named; the cell has the whole kernel; a file has no such comment
+    silent = replace(answered, mistake="An int.")
+    assert _note_first_line(silent, source) == silent
+    for whole in (source[source.index("//") :], "int a;\n"):
+        assert _note_first_line(answered, whole) == answered
