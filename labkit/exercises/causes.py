@@ -127,7 +127,8 @@ def _explain_copies_of_some(attempt: Attempt) -> str:
     """Return which line lets only threads with a number of their own copy their part of a tile, or ""."""
     if "uninitialized" not in attempt.findings:
         return ""
-    conditions = [rf"{name} < n" for name in _OWN_NUMBER.findall(attempt.source)]
+    own_numbers = _OWN_NUMBER.findall(attempt.source)
+    conditions = [rf"{name} < n" for name in own_numbers]
     conditions += [
         named
         for condition in conditions
@@ -145,7 +146,9 @@ def _explain_copies_of_some(attempt: Attempt) -> str:
             ),
             "",
         )
-        if opened >= 0 and "||" not in guard and condition:
+        call = attempt.source[copy.start() : attempt.source.find(";", copy.start())]
+        copies_own = any(re.search(rf"\b{name}\b", call) for name in own_numbers)
+        if opened >= 0 and "||" not in guard and condition and not copies_own:
             return (
                 f"Line {line_of(attempt.source, begin + opened)} lets only threads copy that have a number of their "
                 f"own, `{condition}`. The last block may have few of them, and a tile needs the copies of all threads: "

@@ -8,7 +8,7 @@ nobody needs, are more shared load bytes and copied bytes than the tiles have.
 import re
 
 from labkit.exercises import Attempt, Exercise, Mistake
-from labkit.exercises.causes import COPIES_OF_SOME, NO_GROUP_BEHIND
+from labkit.exercises.causes import COPIES_OF_SOME, NO_GROUP_BEHIND, line_of
 from labkit.exercises.practice import NOT_COPIED, RANKS, make_ranks_goals
 
 # The steps whose order matters; each is a group, and that of a wait is its number.
@@ -54,6 +54,30 @@ def _advise_order(attempt: Attempt) -> str:
     return " With two buffers, each turn first waits, then comes the barrier, then the copies of the next tile begin."
 
 
+# "&tile[now][t], ...; commit; for (...) smaller += tile[now][j]", without a barrier between; group: the buffer
+_SAME_BUFFER = re.compile(
+    r"__pipeline_memcpy_async\(&(?P<buffer>\w+\[[\w ^%+-]{1,40}\])\[(?:(?!__syncthreads)[^}]){1,400}?"
+    r"(?<!&)(?P<read>\b(?P=buffer)\[)"
+)
+
+
+def _explain_same_buffer(attempt: Attempt) -> str:
+    """Return which line copies the next tile into the buffer that another line reads behind it, or ""."""
+    copies = _SAME_BUFFER.search(attempt.source)
+    if not copies or "race with a copy" not in attempt.findings:
+        return ""
+    names = "|".join(re.findall(r"\b[a-zA-Z_]\w*", copies["buffer"]))
+    if re.search(rf"\b(?:{names})\b *(?:[-+*^%]?=(?!=)|\+\+)|\+\+(?:{names})\b", copies[0]):
+        return ""  # another buffer, if the number changes in between
+    copied, read = (
+        line_of(attempt.source, place) for place in (copies.start(), copies.start("read"))
+    )
+    return (
+        f"Line {copied} copies into `{copies['buffer']}`, and line {read} reads there in the same turn, while the "
+        "copies are under way. One of the two belongs to the other buffer."
+    )
+
+
 EXERCISE = Exercise(
     title="Two buffers",
     subject=RANKS,
@@ -64,6 +88,7 @@ EXERCISE = Exercise(
             _explain_order,
             lambda attempt: "race with a copy" in attempt.findings and _explain_order(attempt),
         ),
+        Mistake(_explain_same_buffer, _explain_same_buffer),
         NO_GROUP_BEHIND,
         COPIES_OF_SOME,
         Mistake(
