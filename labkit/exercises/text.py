@@ -477,7 +477,10 @@ def _describe_edits(words: Sequence[str], right: Sequence[str]) -> str:
 
 def _name_missing(words: Sequence[str]) -> str:
     """Return what these words are, "a term", by the operator at one of their ends or else the first one; or ""."""
-    operators = [word for word in (words[0], words[-1], *words) if word in _MISSING]
+    ends = (words[0], words[-1])
+    if not {*ends} & {*_MISSING} and {"?", *_COMPARISONS} & {*words}:
+        return "a condition"
+    operators = [word for word in (*ends, *words) if word in _MISSING]
     return _MISSING[operators[0]] if operators else ""
 
 

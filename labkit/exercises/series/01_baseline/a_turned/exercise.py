@@ -53,6 +53,7 @@ EXERCISE = Exercise(
                     r"k\[\(\(m \* C \+ c\) \* K \+ p\) \* K \+ q\];"
                 )
             ),
+            vague=True,
         ),
         Mistake(
             "Neighbouring lanes still compute neighbours in w, in the reverse order. They should be neighbours in h: "

@@ -71,7 +71,8 @@ EXERCISE = Exercise(
             "With an odd number of maps the last one has no partner: compare m + 1 with M before anything is "
             "stored there.",
             lambda attempt: (
-                attempt.findings and not attempt.matches(r"<=? *M\b|\bM *(?:>|-)|M *% *2")
+                {"out of bounds", "race", "race between blocks"} & {*attempt.findings}
+                and not attempt.matches(r"<=? *M\b|\bM *(?:>|-)|M *% *2")
             ),
         ),
         Mistake(

@@ -51,6 +51,7 @@ EXERCISE = Exercise(
             "Threads without an output load inputs for the others, and all threads of a block have to reach both "
             "barriers: put the condition before the loops of the sum, and nowhere else.",
             lambda attempt: attempt.findings and attempt.matches(_SKIPS),
+            vague=True,
         ),
         Mistake(
             "h < Ho || w < Wo is also true for threads beyond the map in one direction. An output needs both, with &&.",

@@ -1,5 +1,7 @@
 """Exercise 05b: no product without a map."""
 
+import re
+
 from labkit.exercises import LAYER_1, Exercise, InPlaceOf, Mistake, counted
 
 _GEMM, _WARPS = "layer 1, gemm", 8 * 400  # a block has 8
@@ -19,6 +21,11 @@ def _count_loads(attempt):
     """Return the shared loads per warp; 0 if nothing was counted."""
     return _PRODUCT.number(attempt.counts) if attempt.counts else 0
 
+
+# A condition other than m < M before the loop over i.
+_CONDITION = re.compile(
+    r"\bif \(((?!m < M\))[^;{}]{1,100})\)\s*\{?\s*(?:#pragma unroll\s*)?for \(int i\b"
+)
 
 EXERCISE = Exercise(
     title="No product without a map",
@@ -41,14 +48,12 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "Some products of maps that exist are missing. The last line of the kernel says which threads have an "
-            "output.",
             lambda attempt: (
-                attempt.wrong.startswith("right")
-                and attempt.matches(
-                    r"\bif \((?!m < M\))[^;{}]*\)\s*\{?\s*(?:#pragma unroll\s*)?for \(int i"
-                )
+                f"`if ({_CONDITION.search(attempt.source)[1]})` decides which threads multiply. These have to be all "
+                "with m < M: the last line of the kernel says which threads have an output."
             ),
+            lambda attempt: attempt.wrong.startswith("right") and _CONDITION.search(attempt.source),
+            vague=True,
         ),
         Mistake(
             "Layer 1 has 400 tiles of 16 pixels, so all its pixels exist. What does not exist are the maps.",
@@ -84,8 +89,10 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "A warp too many multiplies. The maps are 0 to M - 1, and a warp has the two rows 2 i and 2 i + 1 of a "
-            "tile.",
+            lambda attempt: (
+                f"It looks as if {_count_loads(attempt) / 16:.0f} of the 8 warps of a block multiply, where 2 are "
+                "enough. The maps are 0 to M - 1, and warp i has the rows 2 i and 2 i + 1 of a tile."
+            ),
             # a warp has 128; a condition on one of two factors alone gives other numbers, too
             lambda attempt: (
                 32 < _count_loads(attempt) < 128

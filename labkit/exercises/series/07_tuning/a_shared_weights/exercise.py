@@ -73,17 +73,30 @@ EXERCISE = Exercise(
         Mistake(
             "A thread without an output has a place in the block, but none in y: its store writes outside of y, or "
             "over the output of another thread. Ask for first < Ho && w < Wo before the stores of y, too.",
-            lambda attempt: "out of bounds" in attempt.findings and " at y[" in attempt.wrong,
+            lambda attempt: (
+                "out of bounds" in attempt.findings
+                and " at y[" in attempt.wrong
+                # behind the sums, nothing asks which threads have an output
+                and not re.search(
+                    r"\bfirst < Ho\b|\bw < Wo\b|\bif \(\w+(?: &&|\))",
+                    attempt.source.rpartition("sum[m][r] +=")[2],
+                )
+            ),
         ),
         Mistake(
             "The last block may have fewer than MAPS maps: store a zero for a weight of a map that does not exist.",
-            lambda attempt: "out of bounds" in attempt.findings and " at k[" in attempt.wrong,
+            lambda attempt: (
+                "out of bounds" in attempt.findings
+                and " at k[" in attempt.wrong
+                and not attempt.matches(r"< M\b[^;]*\bk\[")
+            ),
         ),
         Mistake(
             "The array has a place for each of the K * K weights of a channel in each of MAPS maps.",
             lambda attempt: (
                 "out of bounds" in attempt.findings and "__shared__ array" in attempt.wrong
             ),
+            vague=True,
         ),
         Mistake(
             "Follow one weight: element (p, q) of map m0 + m and channel c is k[((m0 + m) * C + c) * K * K + p * K + "

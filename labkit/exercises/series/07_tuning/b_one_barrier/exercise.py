@@ -64,6 +64,7 @@ EXERCISE = Exercise(
                 {"uninitialized", "race"} & {*attempt.findings}
                 and not attempt.matches(_AFTER_STORES)
             ),
+            vague=True,
         ),
         Mistake(
             lambda attempt: (

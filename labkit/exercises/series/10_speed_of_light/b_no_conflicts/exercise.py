@@ -178,6 +178,7 @@ EXERCISE = Exercise(
                     and not attempt.matches(r"Ho\s*\*\s*Wo\)?\s*%\s*4")
                 )
             ),
+            vague=True,
         ),
     ),
 )
