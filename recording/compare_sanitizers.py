@@ -109,8 +109,8 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
         "| | bugs found | repaired versions with a finding | kernels of the lab |\n|---|---:|---:|---|\n"
         f"| CPU engine | {_summarize(ours)} |\n| compute-sanitizer | {_summarize(theirs)} |\n\n"
         'The column "kernels of the lab" is about the kernels of the convolution lab, which have no planted bugs. '
-        '"Clean" means that the tool reports nothing about them. A kernel is listed after "changed after the run" if '
-        "its source has changed since the tool checked it.\n\n"
+        '"Clean" means that the tool reports nothing about them. The words "changed after the run" stand '
+        "before the kernels whose source has changed since the tool checked them.\n\n"
         "The next table says how many bugs of each kind a tool finds, and names the kernels whose bug it misses. For "
         'an access to an invalid address, the column "kind of bug" says where the address is: "by one" means one '
         "element beyond the array.\n\n"
