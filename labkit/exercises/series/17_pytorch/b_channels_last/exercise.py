@@ -31,8 +31,8 @@ def _explain_fixed_channel(attempt: Attempt) -> str:
     line = line_of(attempt.source, channel.start())
     if channel[1] == "threadIdx.x":
         return (
-            f"Line {line} takes the channel from the thread's number in its block. Element i has this channel only "
-            "where C divides the block's number of threads. Take i % C, in the loop."
+            f"Line {line} takes the channel from the thread's number in its block. Behind the first block's elements "
+            "it is that of element i only where C divides the block's number of threads. Take i % C, in the loop."
         )
     loop = re.search(r"\b(?:for|while)\b", attempt.source)
     if not loop or loop.start() < channel.start():
