@@ -67,10 +67,11 @@ def main() -> None:
 
 
 def write(page: Page, name: str, description: str = "") -> None:
-    """Write a picture of the cell and its verdict below, with few colors, into docs/images/.
+    """Write a picture of the cell of exercise P1a and its verdict below, with few colors, into docs/images/.
 
     The ending of `name` chooses PNG, whose file has the description, or WebP.
     """
+    # two attributes of the cell: its own id, and that of the element with its verdict
     boxes = [
         page.locator(f"#{page.locator('[data-name=P1a]').get_attribute(key)}").bounding_box()
         for key in ("id", "data-verdict")

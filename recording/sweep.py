@@ -72,7 +72,7 @@ def vary_blocks(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
 
     The widths are WIDTHS, and those that divide a layer's columns among blocks of equal width.
     """
-    points = {}
+    points = {}  # a dict: without repetition, in order
     pairs = swept.sort_values("op_ms").drop_duplicates(["rows", "maps"])
     for rows, maps in pairs.head(CANDIDATES)[["rows", "maps"]].astype(int).itertuples(index=False):
         columns = layer.Wo * tiles(layer.Ho, rows)

@@ -53,7 +53,8 @@ def training(
 ) -> None:
     """Train lenet28 in every experiment: data/training/.
 
-    Two to three minutes on an H200. Every kernel is checked before it is timed.
+    Two to three minutes on an H200. The steps of CUDA graphs are timed first. All experiments are
+    then checked before anything else is timed; with --graphs nothing is checked.
     """
     begin = time.perf_counter()
     require_gpu("training is recorded on a GPU")
@@ -64,6 +65,7 @@ def training(
         """Print what is done now, after the seconds so far."""
         print(f"{time.perf_counter() - begin:6.1f} s  {what}", flush=True)
 
+    # the experiment whose steps become graphs: a warp per sum
     record_training("graph", "shuffle", measure_graphs("shuffle", train), name, out)
     print_done("graphs")
     if graphs:
@@ -71,10 +73,11 @@ def training(
     precompile(list(EXPERIMENTS), [Sizes(), *random_sizes(SEED)])
     print_done("compiled")
     for experiment, about in EXPERIMENTS.items():
-        images_per_step = 3 if about.batches else 1  # some take one only
+        images_per_step = 3 if about.batches else 1  # some take one image only
         with Lenet28(experiment, images_per_step) as model:
             check(model, seed=SEED)
     print_done("checked")
+    # the short kernel whose launch is timed is `update`
     record_training("launch", "update", [{"us": measure_launch_us()}], folder=out)
     for pattern in PATTERNS:
         rows = [{"share": share, "us": measure_contention_us(pattern, share)} for share in SHARES]

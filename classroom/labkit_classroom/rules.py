@@ -36,7 +36,7 @@ class Rules:
     def student_key(self, student: str) -> str:
         """Return the key that stands for a student, whatever the name of a hand-in: the roster's id, or else the name.
 
-        A name is in lower case.
+        The name is in lower case: "ada lovelace".
         """
         person = self.roster.find_student(student) if self.roster else None
         return person.id if person else normalize_name(student)

@@ -137,10 +137,16 @@ class Profile:
         return over / under
 
     def lines(self) -> pd.DataFrame:
-        """Return the counts of each source line with memory accesses: a row per kernel, line, space and operation."""
+        """Return the counts of each source line with memory accesses, summed over the launches of a kernel.
+
+        A row per kernel, file, line, space, operation and size of an access [bytes]. The other
+        columns are the counts of `sites`, such as ``requests`` and ``sectors``. A profile without
+        sites gives a table without rows and columns.
+        """
         if self.sites.empty:
             return self.sites
         keys = ["kernel", "file", "line", "space", "op", "size"]
+        # `launch` and `worst` are no counts; few profiles have `worst`
         counts = self.sites.drop(columns=["launch", "worst"], errors="ignore").groupby(
             keys, sort=False, dropna=False
         )

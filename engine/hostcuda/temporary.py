@@ -30,7 +30,7 @@ def folder() -> Iterator[Path]:
             remove(path)
         finally:
             if handle is not None:
-                os.close(handle)
+                os.close(handle)  # unlocks the folder: locked, no other process removes it
 
 
 def remove(path: Path) -> None:

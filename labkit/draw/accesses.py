@@ -25,8 +25,8 @@ def accesses(page: Page, of: Variant | int, layer: Layer | str, line: int | None
     """Draw a warp's worst access at a line of your kernel, and the next ones of the same warp at this line.
 
     The kernel runs on one image of the layer, in the CPU engine. Global memory is drawn as sectors
-    of 32 bytes, shared memory as wavefronts over its 32 banks, constant memory as turns. The worst
-    access of all warps took most of these.
+    of 32 bytes, shared memory as wavefronts over its 32 banks, constant memory as turns; the code
+    calls wavefronts turns, too. The worst access of all warps took most of these.
 
     Parameters
     ----------

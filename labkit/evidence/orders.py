@@ -32,18 +32,25 @@ _USUAL = [(3, 4, 5, 6, 7, 8), (3, 7, 4, 5, 6, 8)]
 def find_order(variant: Variant) -> tuple[str, ...]:
     """Return what each parameter of a variant's kernel should get, if another order than the ladder's is right.
 
-    For a kernel (x, y, k, ...) that is ("x", "y", "k", "B", ...). It is empty if no other order is
-    right, if the rung has several kernels, and, without trying, if the parameters have the ladder's
-    names. Raises as `child.trace`.
+    The ladder's order is `NAMES`. For a kernel (x, y, k, ...) the result is ("x", "y", "k", "B",
+    ...). It is empty if no other order is right. Nothing is tried, and the result is empty, if the
+    kernel has another number of parameters or the ladder's names, or if the rung has several
+    kernels. Raises as `child.trace`.
     """
     own_names = list_names(variant)
     # an unnamed one, such as the last of rung 03, goes by its type
     named = all(name in (letter, "int") for name, letter in zip(own_names, NAMES, strict=False))
     if len(own_names) != len(NAMES) or named or len(variant.calls) > 1:
         return ()
-    purpose = "trying other orders of the parameters"
-    # the child stops trying after `_MOST_S`, and is ended after twice as long
-    rows = child.trace(variant, _LAYER, __name__, "", purpose, 2 * _MOST_S, _BATCH)
+    rows = child.trace(
+        variant,
+        _LAYER,
+        module=__name__,  # the child runs this module as a program, which calls `_try_orders`
+        check="",  # without check mode
+        purpose="trying other orders of the parameters",
+        timeout=2 * _MOST_S,  # the child stops trying after `_MOST_S`
+        batch=_BATCH,
+    )
     return tuple(rows[0]["order"]) if rows else ()
 
 

@@ -325,7 +325,10 @@ def _apply(operator: str, left: int, right: int) -> int:
 
 
 def compute(expression: str, names: Mapping[str, int]) -> int | None:
-    """Return the value of an expression of integers; None if it is not known."""
+    """Return the value of an expression of integers in C, "T + K / 2"; None if it is not known.
+
+    `names` maps the variables to their values.
+    """
     follower = Follower(names)
     try:
         follower.follow(f"value = {expression};")

@@ -633,6 +633,7 @@ def hand_over(exercise: Exercise, source: str, folder: Path) -> None:
         if path.is_file() and path.name != "wrong.toml" and path != exercise.file:
             (folder / "exercise" / path.name).write_bytes(path.read_bytes())
     (folder / "attempt.cu").write_text(source, encoding="utf-8")
+    # from this hash the child draws the same hidden shape, but it cannot compute inputs from it
     (folder / "shapes").write_text(_hash_for_shapes(exercise.seed), encoding="utf-8")
     (folder / "inputs").write_bytes(
         pickle.dumps([*map(exercise.subject.inputs, exercise.subject.cases)])

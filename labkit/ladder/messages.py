@@ -59,7 +59,10 @@ class Message:
 
 
 def parse_messages(output: str, lines: list[str]) -> Iterator[Message]:
-    """Yield the errors, warnings and notes of declarations in the output of g++, clang++ or nvcc for these lines."""
+    """Yield the errors, warnings and notes of declarations in the output of g++, clang++ or nvcc.
+
+    `lines` are those of the source that was compiled.
+    """
     output_lines = output.splitlines()
     for index, text in enumerate(output_lines):
         if match := _HOST.match(text) or _NVCC.match(text):

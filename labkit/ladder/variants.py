@@ -347,7 +347,7 @@ class Variant:
 
     @property
     def architecture_specific(self) -> bool:
-        """Whether the source uses wgmma, instructions of "sm_90a" alone: it asks for nvcc's macro of "sm_90a"."""
+        """Whether the source uses wgmma, instructions of "sm_90a" alone: it tests nvcc's macro of "sm_90a"."""
         return any("__CUDA_ARCH_FEAT_SM90_ALL" in text for text in (self.source, *self.headers))
 
     def _choose_arch(self):

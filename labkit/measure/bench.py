@@ -101,7 +101,7 @@ def bench(
 
 @contextmanager
 def keep_inputs() -> Iterator[None]:
-    """Free the inputs, perhaps half a gigabyte, that `measure` keeps for the next call, at the end of the block."""
+    """Let the calls of `measure` in the block share inputs, perhaps half a gigabyte, and free these at its end."""
     try:
         yield
     finally:
@@ -491,9 +491,9 @@ def refuse_impossible(variant: Variant, layer: Layer, batch: int, op_ms: float, 
     """Raise LabError if `op_ms` is less than any kernel can take on the device `on`, or NaN.
 
     That floor is the time for the bytes moved once, or for a direct convolution's products on the
-    fastest unit that the source uses, whichever is longer, at the theoretical peaks. It does not
-    hold for an algorithm with fewer products (Winograd, FFT). A time under the reference time is
-    not refused.
+    fastest unit that the source uses, whichever is longer, at the theoretical peaks. An algorithm
+    with fewer products (Winograd, FFT) can be faster; such a time is refused, too. The reference
+    time, by rates near what programs reach, is longer: a time under it is not refused.
     """
     size, unit = variant.io_dtype.itemsize, fastest_unit(variant)
     written = int(np.prod(layer.y_shape(batch), dtype=np.int64)) * size

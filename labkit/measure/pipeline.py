@@ -445,7 +445,7 @@ def schedule(
         The device whose link is used: "H200". By default the device in use.
     """
     layer = as_layer(layer)
-    sizes = chunk_sizes(layer.x_shape(batch)[0], chunk)
+    sizes = chunk_sizes(layer.x_shape(batch)[0], chunk)  # `x_shape` checks the batch
     streams = min(_require_stream_count(streams), len(sizes))
     in_ms, out_ms = layer.link_ms(batch, dtype, on, pinned)
     batch_ms: dict[str, float] = dict(zip(STEPS, (in_ms, kernel_ms, out_ms), strict=True))

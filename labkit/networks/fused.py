@@ -412,8 +412,8 @@ class FusedNetwork(Closing):
     def source(beginning: str, step: str | None = None) -> KernelSource:
         """Return the first function whose head has the text `beginning`, "void network", for `labkit.show`.
 
-        It is in the file of the `step`, or in 13_network.cu for None. Raises LabError if there is
-        none.
+        It is in 13_network.cu, or in the file of a `step` of rung 13, a key of `KERNELS` such as
+        "warpgroups". Raises LabError if no function has such a head.
         """
         path = KERNELS[step].path
         return KernelSource.read(

@@ -179,9 +179,10 @@ def read(path: Path | str) -> Notebook:
 
 
 def list_notebooks(*folders: str) -> list[Path]:
-    """Return the notebooks in these folders of `notebooks/`, sorted by number; "" is the series.
+    """Return the notebooks in these folders of `notebooks/`, one folder after the other; "" is the series.
 
-    By default all three. Those with the same number are in the README's order, else sorted by name.
+    By default all three folders. Within a folder they are sorted by number, those with the same
+    number in the README's order, else by name.
     """
     in_readme = {name: place for place, name in enumerate(read_minutes())}
 

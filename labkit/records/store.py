@@ -38,7 +38,10 @@ _NUMBERED, _UNNUMBERED = re.compile(_LABEL.format(r"\d\d ")), re.compile(_LABEL.
 
 
 def label(which: int | str) -> str:
-    """Return a rung's label, "07 tuning", by its number or name, else LabError; any other text is a label already."""
+    """Return a rung's label, "07 tuning", by its number or name; another text is returned, as a label already.
+
+    Raises LabError for an unknown number.
+    """
     if isinstance(which, str) and which not in NUMBERS:
         return which
     name = name_of(which)
@@ -100,9 +103,10 @@ def _replace_labels(
 
 
 def find_file(folder: Path, name: str) -> Path:
-    """Return the CSV in `folder`, "nvidia-h200.csv", of the one device that has this name, or whose name contains it.
+    """Return the CSV file in `folder` of the one device that has this name, or whose name contains it.
 
-    Raises LabError if there is none, or more than one; the message lists the recorded devices.
+    "H200" finds nvidia-h200.csv. Raises LabError if there is none, or more than one; the message
+    lists the recorded devices.
     """
     paths = sorted(folder.glob("*.csv"))
     chosen = [path for path in paths if path.stem == slug(name)] or [

@@ -115,13 +115,17 @@ class Unit:
 
     @cached_property
     def key(self) -> str:
-        """The compiled library's key in the cache: a digest of all that it depends on, except the user's headers."""
+        """The compiled library's key in the cache: a digest of all that it depends on, except the user's headers.
+
+        An edited header gives no stale library: `hostcuda.build.modules` compares the headers' own
+        digests before it takes a library from the cache.
+        """
         return cache.digest(
             "module",
             self.source,
             self.extern_c,
-            self.why_fibers,
-            self.program and self.entry,
+            self.why_fibers,  # it is compiled in, and "" compiles thread loops
+            self.program and self.entry,  # a source that is no program has no entry
             *self.options.prologue,
             "dirs",
             *self.options.include_dirs,

@@ -166,7 +166,8 @@ def cast_conversions(text: str, printed: str, file: str) -> str:
         # does by the operators in exact.h
         if re.compile(r"[-+*/]=").match(text, operator):
             edits.append((operator + 2, operator + 2, " hostcuda::shift ="))
-        # of several conversions that begin at one place, only the longest gets a cast
+        # Of several conversions that begin at one place, only the longest gets a cast. An expression
+        # with several types, as in a template, gets none.
         elif len(kinds) == 1 and not any(start == a and end < b for a, b in targets):
             edits += [(start, start, f"hostcuda_cast<{kinds.pop()}>("), (end, end, ")")]
     return apply_edits(text, edits)

@@ -38,7 +38,8 @@ def find_unsynchronized(text: str) -> list[tuple[str, int, str, str]]:
     reads = []
     for start, end in scan.closing.items():
         if scan.scope(start) is None or scan.scope(start + 1) is not None:
-            continue  # braces within a function, or those of a namespace
+            # braces within a function (the scope before them is None), or those of a namespace
+            continue
         head = scan.declaration_start(start)
         if not scan.on_device(start + 1):
             continue  # the host has no warps

@@ -156,6 +156,7 @@ class Scan:
 
         It is as many newlines, or a line marker if the replaced text has one.
         """
+        # the last marker up to `end`
         if (
             self._markers[bisect_right(self._markers, end, key=lambda marker: marker[0]) - 1][0]
             > start

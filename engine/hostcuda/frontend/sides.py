@@ -71,6 +71,7 @@ def merge_sides(device: str, host: str) -> str:
         {_count_lines(scan, function.open): function for function in _find_functions(scan)}
         for scan in scans
     ]
+    # the device's text, with the host's lines where it has none
     scan = Scan("\n".join(_merge_lines(scans, functions)))
     edits = []
     for function in _find_functions(scan):
@@ -81,6 +82,7 @@ def merge_sides(device: str, host: str) -> str:
             if "device" in function.sides:
                 start = scan.marker(function.open)
                 host_body = f"{{ if (HOSTCUDA_IN_KERNEL) {body}{start}else {host_body} }}"
+            # a function of the host alone gets the host's body
             edits.append(
                 (function.open, function.close + 1, host_body + scan.marker(function.close + 1))
             )
@@ -186,6 +188,7 @@ def find_side_errors(
         node[1]: (_read_name(node[2]), node[2], *node.group(3, 4))
         for node in _NODE.finditer(call_graph)
     }
+    # "_GLOBAL__N_1" is the unnamed namespace in symbols
     namespaces = {scan.scope(function.open).rpartition("::")[2] for function in functions} - {
         ""
     } | {"_GLOBAL__N_1"}

@@ -39,13 +39,16 @@ def has_no_effects(
 ) -> bool:
     """Return whether tokens[first:last] change nothing, so that their order does not matter.
 
-    The spans of tokens `calls` are left out. Calls of `functions` (names) and the number
-    `assignments` of assignments are allowed.
+    The spans of tokens `calls`, which the caller moves before the statement, are left out. Calls of
+    `functions` (names) and the number `assignments` of assignments are allowed. False also if it is
+    not certain, as for a lambda.
     """
     text, tokens = reader.text, reader.tokens
     for at in _skip_spans(first, last, calls):
+        # "{" or ";": not a plain expression. "sizeof": C++ makes no call in it, and a call that is
+        # moved out of it would be made.
         if text(at) in STEPS or text(at) in ("{", ";", "sizeof"):
-            return False  # a call in sizeof is not made
+            return False
         assignments -= text(at) in ASSIGNMENTS  # below 0: more than are allowed
         if text(at) == "(" and at > first and tokens[at - 1].kind == "word":
             function = text(at - 1)

@@ -75,11 +75,11 @@ def build_library(checks: bool = bool(checkmode.TOOLS), with_header: bool = True
         units = _UNITS | (_CHECK_UNITS if checks else {})
         compilations = []
         # the last file of a unit is compiled, with the others included in front
-        for name, (*included, last) in units.items():
+        for unit_name, (*included, last) in units.items():
             words = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}"]
-            if name in _COLD:
+            if unit_name in _COLD:
                 words.append("-Og")  # compiles faster than -O2
-            if name == "hooks":  # `keep_returns` follows the callers' frames
+            if unit_name == "hooks":  # `keep_returns` follows the callers' frames
                 words.append("-fno-omit-frame-pointer")
             for source in included:
                 words += ["-include", str(toolchain.RUNTIME / f"{source}.cpp")]
@@ -87,7 +87,7 @@ def build_library(checks: bool = bool(checkmode.TOOLS), with_header: bool = True
                 "-c",
                 str(toolchain.RUNTIME / f"{last}.cpp"),
                 "-o",
-                str(path.with_name(f"{name}.o")),
+                str(path.with_name(f"{unit_name}.o")),
             ]
             compilations.append(words)
         header = threading.Thread(target=precompile_header)

@@ -120,9 +120,13 @@ def _read_messages(text: str) -> list[dict]:
 def read(raw: str, module: str) -> str:
     """Return the record of a launch as JSON, from `raw`, what the runtime in the browser has written about it.
 
-    The record also has ``totals`` by counter. `module` is JSON with ``places`` and ``declared`` of
-    the answer of `compile`, its request's ``source``, and ``offsets``, those of each kernel's
-    arguments.
+    The record also has ``totals``: the launch's counters by name, with their sums and quotients
+    (None for a quotient by 0). `module` is JSON, an object:
+
+    - ``source``: that of the request of `compile`;
+    - ``places``, ``declared``: those of its answer. ``declared`` maps a kernel to its parameters,
+      ["const float *x", "int n"];
+    - ``offsets``: maps a kernel to the place of each argument among the bytes of all, [0, 8].
     """
     module = json.loads(module)
     parameters = {
