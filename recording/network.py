@@ -243,7 +243,7 @@ def bench_devices(
                         dtype=dtype,
                         where=HOST,
                         pixels=form,
-                        bound=dtype,
+                        bound=dtype,  # the data type whose rounding bounds the errors
                         run=lambda run=run, latest=latest: latest.update(y=run()),
                         result=lambda numbers, latest=latest: latest["y"][numbers],
                         before=latest.clear,

@@ -80,8 +80,8 @@ FULL = [
 def measure_configurations(variant: Variant, layer: Layer) -> pd.DataFrame:
     """Measure a kernel in pipelines of many configurations on one layer; return a row per configuration.
 
-    The largest batch has all configurations (FULL); smaller batches have a few sizes of chunks (SMALL)
-    on one and two streams, and no chunks from ordinary memory.
+    The largest batch has all configurations (FULL). Smaller batches have a few sizes of chunks (SMALL)
+    on one and two streams, and from ordinary memory only the whole batch as one chunk.
     """
     tables = [bench_cases(variant, layer, BATCH, FULL)]
     for batch, chunks in SMALL.items():

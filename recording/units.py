@@ -23,6 +23,7 @@ def list_counted() -> list[tuple[Variant, Layer]]:
     by_label = {variant.label: variant for number in RUNGS for variant in variants(number)}
     layers = {layer.name: layer for layer in options.LAYERS}
     counted = store.read(data_dir() / "counters" / "nvidia-h200.csv")
+    # NaN: a row without the counters of busy units
     pairs = counted.loc[counted["idc__requests.sum"].notna(), ["label", "layer"]]
     return [
         (by_label[label], layers[layer])

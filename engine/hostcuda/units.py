@@ -216,7 +216,10 @@ def _count_instructions(record: Mapping, flow: Sequence[Mapping]) -> dict[str, f
 
 
 def count_operations(work: Sequence[float]) -> float:
-    """Count floating-point operations in `work`, a number per kind of `WORK`: a multiply and an add are one."""
+    """Return the number of floating-point operations in `work`, a number per kind of `WORK`.
+
+    A multiplication and an addition count as one operation: nvcc would join them into an FMA.
+    """
     return work[_FMA] + max(work[_MULTIPLY], work[_ADD]) + work[_DOUBLE]
 
 

@@ -109,7 +109,7 @@ class InPlaceOf:
 
     @cached_property
     def options(self) -> dict:
-        """The options of the rung for this exercise."""
+        """The options of the launch: `chosen`, or those of the rung for the exercise `letter`, such as {"tile": 32}."""
         return dict(
             rung(self.name).solved.get(self.letter, {}) if self.chosen is None else self.chosen
         )

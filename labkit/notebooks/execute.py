@@ -119,7 +119,7 @@ class Progress:
         """Note that `done` of a `total` of code cells have run."""
 
     def finish(self, notebook: Notebook) -> None:
-        """Note that a notebook has ended, whether it failed or not."""
+        """Note that a notebook has ended, whether it failed or not; a subclass shows it, this class does nothing."""
 
 
 def find_course() -> Path | None:

@@ -95,6 +95,7 @@ def find_live_cells(
         below = [*_find_uses(notebook, index, variable)]  # (index, source) of each cell
         verdict = _find_first(below, lambda source, judges=judges: re.search(judges, source))
         sanitized = _find_first(below, lambda source: "lab.sanitize(" in source)
+        # only of a rung, and only if it is another cell than the verdict's
         if kind != "rung" or sanitized == verdict:
             sanitized = None
         stale = tuple(place for place, _ in below if place not in (verdict, sanitized))

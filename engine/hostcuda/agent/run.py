@@ -78,6 +78,7 @@ class Run:
     def list_right_cases(self) -> list[int]:
         """Return the positions of the cases that have ended without a finding and with right results."""
         found = {case for case, record in self.list_launches() if record["findings"]}
+        # `found` has positions of cases, `wrong` and `right` have their names
         wrong = {answer["case"] for answer in self.wrong}
         # every compared array has an answer: the number of wrong elements, or 0
         right = {answer["case"] for answer in self.select("wrong")} - wrong

@@ -93,7 +93,7 @@ class Rows:
                 self.next_in_row.add(variable)
 
     def is_same(self, first: int, last: int, scope: Scope) -> bool:
-        """Return whether tokens[first:last] have the same value for all threads of a row."""
+        """Return whether tokens[first:last] have the same value for all threads of a row: those that differ in x."""
         text = self.reader.text
         for at in range(first, last):
             variable = scope.get(text(at)) if text(at - 1) not in (".", "::") else None

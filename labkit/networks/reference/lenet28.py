@@ -198,6 +198,7 @@ def backward_c1(s1: np.ndarray, d_s1: np.ndarray, slopes: np.ndarray) -> np.ndar
     s1 [pool,pool] is the filter, d_s1 [B,maps,s1,s1] derivatives before s1's sigmoid; `slopes`: the
     sigmoid's at c1.
     """
+    # s1 at (h, w) depends on c1 at (h * pool + p, w * pool + q), with the weight s1[p, q]
     return np.einsum("bmhw,pq->bmhpwq", d_s1, s1).reshape(slopes.shape) * slopes
 
 
