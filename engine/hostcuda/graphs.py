@@ -64,7 +64,7 @@ class Graph:
 
     def launch(self) -> None:
         """Issue all steps on the stream; return before they have finished."""
-        if self._executable is None:
+        if self._executable is None:  # on the CPU engine, which has no graphs
             self._issue()
         else:
             handle = ctypes.c_void_p(self._stream.handle)

@@ -165,6 +165,7 @@ class Profile:
         counts = self.counts
         if len(counts):
             counts = counts[[name for name in TRAFFIC if name in counts]].copy()
+        # the compiler that gave the registers: its name ends the column "source"
         compilers = (
             sorted(set(self.table["source"].str.partition(_REGISTERS)[2]) - {""})
             if len(counts)

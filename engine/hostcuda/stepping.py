@@ -149,6 +149,7 @@ def follow(
     with open(function._module._path, "rb") as file:
         elf = ELFFile(file)
         code = _Code(stops.read(elf), *dwarf.read_functions(elf))
+    # in each run, memory that is not set has another content
     runs = [_run(launch, code, thread, block, before, pattern) for pattern in _PATTERNS]
     if [event.key for event in runs[0]] != [event.key for event in runs[1]]:
         raise EngineError(

@@ -469,8 +469,8 @@ def as_variants(
 def variants(which: int | str) -> list[Variant]:
     """Return what a rung's page compares and this machine can run: the rung, its sub-steps, the options `compared`.
 
-    Variants that need cuBLAS are left out if it is missing, and products of four warps if the GPU
-    has none.
+    Variants that need cuBLAS are left out if it is missing, and those with wgmma if the GPU does
+    not have it.
     """
     chosen_rung = rung(which)
     # `compared` has options, {"gemm": "cublas"}; {} is the rung itself.

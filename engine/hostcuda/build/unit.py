@@ -417,6 +417,7 @@ class Unit:
             text = f"{warns}{replace_doubtful_sizes(text)}"
             flags = [*(flag for flag in plain.flags if flag != "-w"), *_WARNINGS, *plain.includes]
             flags += _DOUBTS if os.environ.get("HOSTCUDA_WARNINGS") == "all" else ()
+            # the texts of the engine's and the system's headers, as `preprocess` has written them
             held = (path.read_bytes() for path in sorted(folder.glob("held-*.h")))
             command = [*self.command, *flags, "-S", "-o", os.devnull, SKELETON]
             try:

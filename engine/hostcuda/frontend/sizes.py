@@ -64,7 +64,9 @@ def replace_doubtful_sizes(text: str) -> str:
     """Put doubtful arguments of cudaMalloc, cudaMemcpy, cudaMemset and ceil into functions that warn of mistakes.
 
     Doubtful are a value for cudaMemset that is no byte, a size that elsewhere counts elements, the
-    size of a pointer instead of its array, and a quotient of integers in ceil. Returns the text.
+    size of a pointer instead of its array, and a quotient of integers in ceil. The functions are in
+    the engine's headers; they return their argument, and are deprecated for the types with which it
+    is wrong, so that the compiler warns. Returns the text.
     """
     scan, edits = Scan(text), []
     for call in _CALL.finditer(scan.code):
@@ -80,7 +82,8 @@ def replace_doubtful_sizes(text: str) -> str:
         pointers = arguments[: 1 + (call[1] == "Memcpy")]
         if call[1] == "Malloc":  # which gets the pointer's address
             pointers = [word[1:].strip() if word[:1] == "&" else f"*{word}" for word in pointers]
-        # Wide has two types of pointers: those of Memcpy, or one of them twice.
+        # Wide warns if both types point to numbers of several bytes: those of Memcpy, or one type
+        # twice.
         wide = f" hostcuda::Wide<{', '.join(f'std::decay_t<decltype(({pointer}))>' for pointer in (pointers * 2)[:2])}>"
         if (
             call[1] == "Memset"
