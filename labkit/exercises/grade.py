@@ -40,7 +40,12 @@ _SECONDS, _SECONDS_TOLD, _SECONDS_TEXT = 25.0, 8.0, 30.0
 
 
 def grade(
-    which: str | Path, *attempt: object, quiet: bool = False, record: bool = True, seed: str = ""
+    which: str | Path,
+    *attempt: object,
+    quiet: bool = False,
+    record: bool = True,
+    seed: str = "",
+    search: bool = True,
 ) -> Grade:
     """Grade an attempt at an exercise, print the answer, and note it in the reader's progress.
 
@@ -63,6 +68,9 @@ def grade(
     seed : str
         The seed of the inputs and of a hidden shape, by default from the attempt's text: the same
         text gets the same answer, and no text can hold the results of inputs that follow from it.
+    search : bool
+        Look for the lines of a wrong kernel that have to change, if no sentence names one: change
+        parts of it and run it again, for up to half a minute. Ctrl-C ends the search.
 
     Returns
     -------
@@ -85,7 +93,9 @@ def grade(
                 f'exercise {task.number} is answered by one kernel: grade("{task.key}", mine)'
             )
         source = task.attempt(attempt[0])
-        result = _add_repair(task, source, grade_source(task, source, seed))
+        result = grade_source(task, source, seed)
+        if search:
+            result = _add_repair(task, source, result)
         if result.passed and isinstance(task.subject, InPlaceOf) and device().engine == "gpu":
             result = _check_on_gpu(result, source)
     result = _require_prediction(result)

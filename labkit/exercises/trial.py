@@ -54,11 +54,22 @@ class Trial:
 
     @cached_property
     def graded(self) -> Grade | LabError:
-        """The grader's answer."""
+        """The grader's answer; with the lines that a search finds, only if it lacks `says` without them."""
         try:
-            return grade(self.exercise.key, *self.attempt, quiet=True, record=False, seed=self.seed)
+            for search in (False, True):
+                answer = grade(
+                    self.exercise.key,
+                    *self.attempt,
+                    quiet=True,
+                    record=False,
+                    seed=self.seed,
+                    search=search,
+                )
+                if self.says in str(answer):
+                    break
         except LabError as refused:
             return refused
+        return answer
 
     def find_problem(self) -> str:
         """Return what is wrong with the grader's answer, followed by that answer; "" if it is the expected one."""
