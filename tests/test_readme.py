@@ -233,7 +233,7 @@ def test_what_page_10_says_of_the_step_is_what_was_recorded():
     solved = labkit.recorded("H200").ratio("op_ms", 10, labkit.solution("10b"), layers[0])
     assert f"about {100 * (1 - 1 / solved):.0f} % on layer 2" in text
     gained = labkit.recorded("H200").ratio("op_ms", labkit.variant(10, pairs=1), 10, layers[0])
-    assert f"On layer 2 words used again gain a factor of {gained:.1f}" in text
+    assert f"On layer 2 words and weights used again gain a factor of {gained:.1f}" in text
     start, goal = exercises()["10a"].start_reaches[0], exercises()["10a"].goals[0].at_most
     assert f"at most {goal} loads of words per instruction, {start:.2f} now" in text
 
