@@ -379,7 +379,8 @@ def make_uneven_rows(with_counter: bool) -> Kernels:
         """Return the launch of a sum per row; of the rows, which have 0 to 600 numbers, most are short.
 
         The sums need up to 31 bits. The counter ends at the number of all rows, or beyond it by
-        what the blocks take in vain.
+        what the blocks take in vain. The engine runs the block `first` before the others, so that a
+        kernel cannot rely on their order.
         """
         lengths = random.permutation((600 * np.linspace(0, 1, rows) ** 6).astype(np.int32))
         taken = int(random.integers(1, 6)) if with_counter else 0

@@ -54,7 +54,11 @@ class Trial:
 
     @cached_property
     def graded(self) -> Grade | LabError:
-        """The grader's answer; with the lines that a search finds, only if it lacks `says` without them."""
+        """The grader's answer, or the LabError with which it refuses the attempt.
+
+        The grader's search for the lines that have to change is slow: it is left out if the answer has
+        `says`, the text that it should have, without it.
+        """
         try:
             for search in (False, True):
                 answer = grade(

@@ -122,6 +122,7 @@ class Recorded:
         layer : Layer, str, or iterable of these, optional
             "" for figures of a whole network.
         batch : int, optional
+            Of cuDNN, which is `which` if that begins with "cuDNN", 10,000 by default.
         network : str, optional
             "lenet86", "lenet72" or "lenet28".
         """
@@ -567,10 +568,10 @@ class Recorded:
     def experiment(self, name: str) -> pd.DataFrame:
         """Return what one experiment measured: a row per kernel and value of what was varied.
 
-        They are "waves", "latency", "clock" and "order" of `recording.experiments`, "ring" of
-        `recording.rings`, "pytorch" and "timers" of `recording.extension`. The columns are kernel, x
-        (what was varied), ms, rate (loads per microsecond, a clock rate in MHz, or GB/s) and series
-        (to which of several measurements the row belongs, "forward", or "").
+        The experiments are "waves", "latency", "clock" and "order" of `recording.experiments`, "ring"
+        of `recording.rings`, "pytorch" and "timers" of `recording.extension`: these say what x is, and
+        in which unit rate is. The columns are kernel, x (what was varied), ms, rate (such as loads per
+        microsecond) and series (the measurement of several to which the row belongs; "" if it is one).
         """
         table = self._read("experiments", "experiment", "kernel", "x", "ms")
         return store.choose(table, f"{self} has no experiment", experiment=name).reset_index(

@@ -489,7 +489,7 @@ class _Pool:
 
 
 def get_default_memory_pool() -> _Pool:
-    """Return the pool of device memory."""
+    """Return the pool of device memory; a `_Pool` has no state of its own, so each call may make one."""
     return _Pool()
 
 
