@@ -164,12 +164,15 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
             changes = find_repair(source, exercise.solution, screen, is_right, mutations)
         except KeyboardInterrupt:  # then the answer is what is known up to now
             return result
-    if not changes:
+    # of a goal that is missed, several lines say less than the next hint
+    if not changes or (not is_wrong and changes[0].first != changes[-1].last):
         return result
     is_met = verdicts[apply(source, changes)].passed
     outcome = "the goal is met" if is_met or not is_wrong else "the results are right"
     sentence = describe_repair(source, changes, outcome)
-    known = result.mistake or ask_about_finding(result) or result.place
+    if not is_wrong:
+        return replace(result, place=f"{result.place} {sentence}".strip())
+    known = result.mistake or ask_about_finding(result)
     return replace(result, mistake=f"{known} {sentence}".strip())
 
 

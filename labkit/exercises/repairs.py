@@ -132,7 +132,9 @@ def _describe_change(code: str, change: Difference, is_alone: bool) -> tuple[str
         line += f" to {change.last}"
     if not own and "\n" in change.right:
         return f"with {_name_statement(right, code)}", f"behind {line}"
-    if not right and is_alone and len(own) <= _QUOTED and _is_balanced(own):
+    # of several changes in a line, one that takes a whole statement away
+    is_telling = is_alone or own.endswith(";")
+    if not right and is_telling and len(own) <= _QUOTED and _is_balanced(own):
         return f"without `{own}`", f"in {line}"
     if change.last > change.first or ";" in right:
         return _CHANGE, f"in {line}"

@@ -73,6 +73,11 @@ def is_the_solution(text):
             "With a statement that sets `tile` behind line 6, the kernel is right",
         ),
         ([("int rows, int n", "int n, int rows")], "in line 2, the kernel is right"),
+        # a statement that goes with its condition
+        (
+            [("if (row < rows && i < n)", "if (row >= rows) continue;")],
+            "With another condition in line 9 and without `continue;` in line 9, the kernel",
+        ),
         # two lines that need each other
         (
             [("row = blockIdx.x", "row = 0"), ("31 - lane", "lane")],
