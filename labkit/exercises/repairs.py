@@ -68,11 +68,13 @@ def find_repair(
     small = [(each,) for each in mutations]
     if not 0 < len(parts) <= _MOST_PARTS:
         return find_first(small)
-    if alone := find_first(parts):
-        return (len(alone) > 1 and find_first([(each,) for each in alone])) or alone
-    # a change of one word says more than several parts
-    if likely := find_first(small[:_LIKELY]):
-        return likely
+    if len(alone := find_first(parts)) > 1:
+        alone = find_first([(each,) for each in alone]) or alone
+    if alone and alone[0].first == alone[-1].last:
+        return alone
+    # a change of one word says more than several lines
+    if enough := find_first(small[:_LIKELY]) or alone:
+        return enough
     # the differences without which the solution is wrong
     others = [[each for each in differences if each not in part] for part in parts]
     is_needless = screen([apply(source, other) for other in others])
@@ -101,23 +103,18 @@ def describe_repair(source: str, changes: Changes, outcome: str) -> str:
         for number, words, right in find_other_lines(code, repaired)
         if (slip := describe_slip(words, right))
     ]
-    # (phrase, place) of each change; "a change" in a line says less than another phrase of it
     begun = Counter(each.first for each in changes)
-    phrases = dict.fromkeys(
-        _describe_change(code, each, is_alone=begun[each.first] == 1) for each in changes
-    )
-    told = {place for phrase, place in phrases if phrase != _CHANGE}
+    # (phrase, place) of each change; where one says no more than "a change", neither do the others
+    phrases = [_describe_change(code, each, is_alone=begun[each.first] == 1) for each in changes]
+    vague = {place for phrase, place in phrases if phrase == _CHANGE}
+    phrases = [
+        *dict.fromkeys((_CHANGE if place in vague else phrase, place) for phrase, place in phrases)
+    ]
     if any(phrase == _CHANGE and " to " in place for phrase, place in phrases):
         lines = sorted({line for each in changes for line in range(each.first, each.last + 1)})
         what = f"{_CHANGE} in lines {join_words([*map(str, lines)])}"
     else:
-        what = join_words(
-            [
-                f"{phrase} {place}"
-                for phrase, place in phrases
-                if phrase != _CHANGE or place not in told
-            ]
-        )
+        what = join_words([f"{phrase} {place}" for phrase, place in phrases])
     return " ".join([*slips, f"{what[0].upper()}{what[1:]}, {outcome}."])
 
 

@@ -39,8 +39,8 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "This promise is about another pointer. The loop reads and stores through x and y, and they promise "
-            "nothing: __restrict__ belongs to the parameters of the kernel.",
+            "This promise is about another pointer. The parameters x, k and y of the kernel promise nothing: "
+            "__restrict__ belongs to the parameters.",
             lambda attempt: (
                 _count_stores(attempt) > 2
                 and "__restrict__" in attempt.source
