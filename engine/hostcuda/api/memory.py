@@ -461,8 +461,8 @@ def memcpy_htod(dest: DevicePointer, src: Any) -> None:
         device_span(dest, size, "cuMemcpyHtoD", array, fills=True),
         address,
         size,
-        stream=None,
-        wait=True,
+        None,  # no stream
+        True,  # wait
     )
 
 
