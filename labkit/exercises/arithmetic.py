@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from labkit.exercises.text import find_line
+
 _TOKEN = re.compile(
     r"(?:threadIdx|blockIdx|blockDim|gridDim)\.[xyz]|\w+|\+\+|--|<<=|>>=|[-+*/%&|^<>=!]=|&&|\|\||<<|>>|\S"
 )
@@ -348,7 +350,7 @@ def find_body(code: str, kernel: str) -> tuple[str, int]:
         end = head.end() + brace.start()
         if depth == 0:
             break
-    return code[head.end() : end], code.count("\n", 0, head.end()) + 1
+    return code[head.end() : end], find_line(code, head.end())
 
 
 def list_taken(code: str, kernel: str, array: str, names: Mapping[str, int]) -> list[int]:
@@ -384,7 +386,7 @@ def describe_tile_rows(code: str, names: Mapping[str, int] = _TILES) -> str:
     shared = abs(_HALF - bank)
     if not shared:
         return ""
-    line = code.count("\n", 0, declared.start(1)) + 1
+    line = find_line(code, declared.start(1))
     return (
         f"A row of the tile has {length} words (line {line}). If the first of the two rows that a warp reads begins in "
         f"bank 0, the second begins in bank {bank}: they share {shared} banks, of the {_HALF} that each of them needs. "

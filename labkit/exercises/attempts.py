@@ -23,7 +23,7 @@ from hostcuda.findings import list_findings
 from hostcuda.source import without_comments
 from labkit.base.errors import CheckFailed
 from labkit.exercises.exercise import ATTEMPT_S, TEXT_S, Exercise, hand_over
-from labkit.exercises.judge import TOOLS, ChildResult, Grade, judge
+from labkit.exercises.judge import TOOLS, ChildResult, Grade, judge, list_records
 
 _GRADER = "labkit.exercises.grader"
 CHECKED = ("profile", *TOOLS)  # the tools of check mode in the child
@@ -155,8 +155,8 @@ def _is_right(exercise: Exercise, number: int, text: str, folder: Path) -> bool:
     """Return whether a text has run to its end without a finding, and its results in this folder are right."""
     case = exercise.subject.cases[number]
     result = collect_result(exercise, folder, processes.Ended(0, 0))
-    launches = [event for event in result.events if "mark" not in event]
-    if {"mark": "ran", "case": case.name} not in result.events or list_findings(launches):
+    has_run = {"mark": "ran", "case": case.name} in result.events
+    if not has_run or list_findings(list_records(result)):
         return False
     try:
         exercise.subject.compare(text, case, result.arrays[number])

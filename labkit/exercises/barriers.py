@@ -4,6 +4,7 @@ import re
 
 from labkit.exercises import Attempt, Mistake
 from labkit.exercises.exercise import join_words
+from labkit.exercises.text import find_line
 
 # Of the report of a deadlock: "31 more at bar.sync 2 (attempt.cu:5), which expects 128 and has 32".
 BARRIERS_WAITED_FOR = re.compile(r"at bar\.sync (\d+)[^;]*?, which expects (\d+) and has (\d+)")
@@ -28,7 +29,7 @@ def _name_barrier(number: str, source: str) -> str:
     if not all(re.fullmatch(r"\w+", call[1]) for call in calls):
         return f"barrier {number}"
     names = [number, *re.findall(rf"\b(\w+) = {number}\b", source)]
-    lines = [str(source.count("\n", 0, call.start()) + 1) for call in calls if call[1] in names]
+    lines = [str(find_line(source, call.start())) for call in calls if call[1] in names]
     return f"barrier {number}" + (f" (lines {join_words(lines)})" if lines[1:] else "")
 
 
@@ -96,7 +97,7 @@ def _find_count(attempt: Attempt) -> re.Match | None:
 def _explain_count(attempt: Attempt) -> str:
     """Return which line names another number of threads than the block has."""
     call = _find_count(attempt)
-    line = attempt.source.count("\n", 0, call.start()) + 1
+    line = find_line(attempt.source, call.start())
     return (
         f"Line {line} names {call[2]} threads. Both teams come to this barrier, 32 threads and 96, so each call "
         f"names {_BLOCK}: those that wait and those that only arrive."

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 from labkit.exercises import Attempt, Mistake
+from labkit.exercises.text import find_line
 
 _WARP = 32
 
@@ -16,11 +17,6 @@ _BEYOND_ROWS = re.compile(
     r"(?:\bat \w+\[(\d+)\](?:\[\d+\])*|\bat element (\d+)) of the __shared__ array (\w+), \w+ past the end of its "
     r"(\d+) (?:x|elements)[\s\S]{1,600}?\n *thread \((\d+), 0, 0\)"
 )
-
-
-def line_of(source: str, place: int) -> int:
-    """Return the number of the line of a position in a source, from 1."""
-    return source.count("\n", 0, place) + 1
 
 
 def _make(explain: Callable[[Attempt], str], vague: bool = False) -> Mistake:
@@ -62,8 +58,8 @@ def _explain_signed_pixel(attempt: Attempt) -> str:
         return ""
     what = f"`{signed[2]}` is a {signed[1]}" if signed[2] else f"the type is {signed[1]}"
     return (
-        f"Line {line_of(attempt.source, signed.start())}: {what}, which holds -128 to 127 here. A pixel of 128 or more "
-        f"becomes negative: {256 - int(before[1])} becomes -{before[1]}. Take unsigned char."
+        f"Line {find_line(attempt.source, signed.start())}: {what}, which holds -128 to 127 here. A pixel of 128 or "
+        f"more becomes negative: {256 - int(before[1])} becomes -{before[1]}. Take unsigned char."
     )
 
 
@@ -82,7 +78,7 @@ def _explain_own_sum_twice(attempt: Attempt) -> str:
     if not (attempt.wrong.startswith("right") and loop):
         return ""
     return (
-        f"Line {line_of(attempt.source, loop.start())} begins with lanes that are 32 apart, and a warp has 32 lanes: "
+        f"Line {find_line(attempt.source, loop.start())} begins with lanes that are 32 apart, and a warp has 32 lanes: "
         "this exchange gives a lane its own number, and it is added a second time. So each sum is doubled. Begin with "
         "lanes 16 apart."
     )
@@ -108,8 +104,8 @@ def _explain_lost_warps(attempt: Attempt) -> str:
     if not adds:
         return ""
     return (
-        f"Line {line_of(attempt.source, adds.start())}: a block may have several warps, and behind the exchanges lane "
-        "0 of each has the sum of its own warp. Only thread 0 of the block adds, so those of the other warps are "
+        f"Line {find_line(attempt.source, adds.start())}: a block may have several warps, and behind the exchanges "
+        "lane 0 of each has the sum of its own warp. Only thread 0 of the block adds, so those of the other warps are "
         "lost. Let lane 0 of every warp add: threadIdx.x % 32 == 0."
     )
 
@@ -150,7 +146,7 @@ def _explain_copies_of_some(attempt: Attempt) -> str:
         copies_own = any(re.search(rf"\b{name}\b", call) for name in own_numbers)
         if opened >= 0 and "||" not in guard and condition and not copies_own:
             return (
-                f"Line {line_of(attempt.source, begin + opened)} lets only threads copy that have a number of their "
+                f"Line {find_line(attempt.source, begin + opened)} lets only threads copy that have a number of their "
                 f"own, `{condition}`. The last block may have few of them, and a tile needs the copies of all threads: "
                 "what counts is whether the copied number exists."
             )
@@ -173,7 +169,7 @@ def _explain_no_group_behind(attempt: Attempt) -> str:
         return ""
     newest = "newest one" if steps[2] == "1" else f"{steps[2]} newest ones"
     wait, condition = (
-        line_of(attempt.source, place) for place in (steps.start("wait"), steps.start())
+        find_line(attempt.source, place) for place in (steps.start("wait"), steps.start())
     )
     return (
         f"Line {wait} waits for all groups but the {newest}. In a turn in which the condition of line {condition} is "
@@ -202,7 +198,7 @@ def _explain_few_registers(attempt: Attempt) -> str:
         size = array[2] if array[2].isdigit() else number[1] if number else ""
         if size and int(size) * _WARP == stored:
             return (
-                f"Line {line_of(attempt.source, array.start())}: a lane has {size} numbers, `{array[0]}`, so a warp "
+                f"Line {find_line(attempt.source, array.start())}: a lane has {size} numbers, `{array[0]}`, so a warp "
                 f"has {stored} of a row. This row has {columns:,}, and no thread stores its columns from {stored} on. "
                 f"It takes {-(-columns // _WARP)} numbers per lane."
             )
@@ -237,7 +233,7 @@ def _explain_two_infinite(attempt: Attempt) -> str:
         return ""
     for name in re.findall(r"\b(\w+) = -INFINITY\b", attempt.source):
         if power := re.compile(rf"\b(?:__)?expf?\({name} - \w+\)").search(attempt.source, shuffle):
-            line = line_of(attempt.source, power.start())
+            line = find_line(attempt.source, power.start())
             return (
                 f"This row has {row[1]} numbers: the lanes {row[1]} to 31 have none, and their `{name}` stays "
                 f"-INFINITY. Where two of them exchange, {power[0]} in line {line} is the exponential of -INFINITY - "
@@ -266,7 +262,7 @@ def _explain_pairs(attempt: Attempt) -> str:
         pitch = re.search(r"(?:\b[a-z]\w*|\+ 8\)) \* 8\b(?! \*)", index[1])
         if column or pitch:
             return (
-                f"Line {line_of(attempt.source, index.start())}: this pointer is one to float2, so its index counts "
+                f"Line {find_line(attempt.source, index.start())}: this pointer is one to float2, so its index counts "
                 "pairs of floats. A row of c, 8 floats, has 4 of them, and the columns 2 t and 2 t + 1 are number t "
                 "of their row."
             )
@@ -289,7 +285,7 @@ def _explain_next_product(attempt: Attempt) -> str:
     columns = 16 if begin[1] == "a" else 8
     return (
         "The first product is right, and the second one is not. In line "
-        f"{line_of(attempt.source, begin.start())} the matrix {begin[1]} of block 1 begins at a place that does not "
+        f"{find_line(attempt.source, begin.start())} the matrix {begin[1]} of block 1 begins at a place that does not "
         f"depend on K, and such a matrix has K * {columns} numbers."
     )
 

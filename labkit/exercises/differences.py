@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from hostcuda.source import without_comments
+from labkit.exercises.text import find_line
 
 # a word of C++; a string is one word
 WORD = re.compile(r'"(?:[^"\\\n]|\\.)*"|\w+|[-+*/%&|^<>=!]=|&&|\|\||<<|>>|\+\+|--|->|::|\S')
@@ -77,6 +78,11 @@ def apply(source: str, changes: Changes) -> str:
     return source
 
 
+def list_lines(changes: Changes) -> list[int]:
+    """Return the numbers of the lines of the attempt in which changes are, in order."""
+    return sorted({line for each in changes for line in range(each.first, each.last + 1)})
+
+
 class _Word(NamedTuple):
     """A word of a source, the number of its line from 1, and the position behind it."""
 
@@ -111,7 +117,7 @@ def _compare(source: str, solution: str) -> list[Difference]:
 def _read_lines(source: str) -> list[list[_Word]]:
     """Return the words of each line that has any."""
     words = [
-        _Word(match[0], source.count("\n", 0, match.start()) + 1, match.end())
+        _Word(match[0], find_line(source, match.start()), match.end())
         for match in WORD.finditer(source)
     ]
     return [list(line) for _, line in groupby(words, lambda word: word.line)]

@@ -13,7 +13,7 @@ from labkit.base.numerals import format_digits
 from labkit.base.progress import show_progress
 from labkit.exercises import progress
 from labkit.exercises.attempts import grade_source, map_in_parallel, run_texts
-from labkit.exercises.differences import apply
+from labkit.exercises.differences import apply, list_lines
 from labkit.exercises.exercise import Exercise, exercise, format_number
 from labkit.exercises.judge import (
     WRONG,
@@ -165,7 +165,7 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
         except KeyboardInterrupt:  # then the answer is what is known up to now
             return result
     # of a goal that is missed, several lines say less than the next hint
-    if not changes or (not is_wrong and changes[0].first != changes[-1].last):
+    if not changes or (not is_wrong and len(list_lines(changes)) > 1):
         return result
     is_met = verdicts[apply(source, changes)].passed
     outcome = "the goal is met" if is_met or not is_wrong else "the results are right"

@@ -224,8 +224,7 @@ def judge(exercise: Exercise, source: str, result: ChildResult) -> Grade:
     lines += [*budget, *list_goal_lines(exercise, reached)]
     if not changed:
         return Grade(exercise, tuple(lines), reached, untouched=True)
-    mistake = find_mistake(exercise, attempt, lines, vague=False)
-    is_vague = not mistake and bool(mistake := find_mistake(exercise, attempt, lines))
+    mistake, is_vague = next(_list_mistakes(exercise, attempt, lines), ("", False))
     place = ""
     if not mistake:
         race = next((line.text for line in lines if line.kind == "race"), "")
@@ -274,21 +273,28 @@ def list_goal_lines(exercise: Exercise, reached: Sequence[float]) -> Iterator[Gr
             )
 
 
-def find_mistake(
-    exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine], vague: bool = True
-) -> str:
+def find_mistake(exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine]) -> str:
     """Return the sentence for the first typical mistake that the attempt makes, or "".
 
-    `lines` are those of its grade. If `vague` is False, sentences that fit attempts of many kinds
-    are left out. "" also if all lines are met but the number of changed lines, or if the text, or a
-    statement of it, is very long.
+    `lines` are those of its grade. "" also if all are met but the number of changed lines, or if
+    the text, or a statement of it, is very long.
+    """
+    return next((sentence for sentence, _ in _list_mistakes(exercise, attempt, lines)), "")
+
+
+def _list_mistakes(
+    exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine]
+) -> Iterator[tuple[str, bool]]:
+    """Yield (sentence, whether it fits attempts of many kinds) of each mistake of the attempt: first those that do not.
+
+    The parameters are those of `find_mistake`.
     """
     if all(line.ok or line.kind == BUDGET for line in lines) or not is_explained(attempt.source):
-        return ""
+        return
     start, solution = map(code_only, (exercise.start, exercise.solution))
     right_lines = [*start.splitlines(), *solution.splitlines()]
 
-    def list_mistakes(vague: bool) -> Iterator[str]:
+    def describe_own(vague: bool) -> Iterator[str]:
         """Yield the sentences of the exercise's own mistakes that fit, vague ones or the others."""
         return (
             mistake.describe(attempt)
@@ -296,16 +302,15 @@ def find_mistake(
             if mistake.vague == vague and mistake.when(attempt)
         )
 
-    return next(
-        itertools.chain(
-            list_causes(attempt, right_lines),
-            list_mistakes(vague=False),
-            list_unused(attempt, right_lines),
-            list_slips(attempt, solution),
-            list_mistakes(vague=True) if vague else (),
-        ),
-        "",
-    )
+    for sentence in itertools.chain(
+        list_causes(attempt, right_lines),
+        describe_own(vague=False),
+        list_unused(attempt, right_lines),
+        list_slips(attempt, solution),
+    ):
+        yield sentence, False
+    for sentence in describe_own(vague=True):
+        yield sentence, True
 
 
 def collect_marks(result: ChildResult) -> dict[str, dict]:
@@ -316,12 +321,12 @@ def collect_marks(result: ChildResult) -> dict[str, dict]:
 def _list_kinds(result: ChildResult) -> tuple[str, ...]:
     """Return the kinds of the sanitizer's findings; only a divergent barrier if there is one, as it causes others."""
     kinds = tuple(
-        finding["kind"] for record in _list_records(result) for finding in record["findings"]
+        finding["kind"] for record in list_records(result) for finding in record["findings"]
     )
     return (_DIVERGENT,) if _DIVERGENT in kinds else kinds
 
 
-def _list_records(result: ChildResult) -> list[dict]:
+def list_records(result: ChildResult) -> list[dict]:
     """Return the engine's records of the launches: events that are not marks of the grader."""
     return [event for event in result.events if "mark" not in event]
 
@@ -382,7 +387,7 @@ def _find_problem(source: str, result: ChildResult, unset: Sequence[Message]) ->
             f"line {line}: it is added to, but nothing sets it to zero: write = {{}}\n    {sums[0]}"
         )
         return GradeLine(False, f"every variable has a value before it is read\n{message}")
-    if all_findings := findings.list_findings(_list_records(result)):
+    if all_findings := findings.list_findings(list_records(result)):
         # a divergent barrier first, it causes others: False is less than True
         finding = min(all_findings, key=lambda candidate: candidate["kind"] != _DIVERGENT)
         finding["line"] = finding["line"] or 0  # None where the place in the source is not known

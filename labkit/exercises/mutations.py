@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hostcuda.source import code_only
 from labkit.exercises.differences import WORD, Difference
+from labkit.exercises.text import find_line
 
 _MOST = 120  # changes of a text that are listed
 _NEAR = 3  # lines before and behind a suspected one that get a barrier
@@ -83,7 +84,7 @@ def _exchange_words(code: str) -> Iterator[tuple[int, Difference]]:
         for name in siblings:
             names[name] = [*names.get(name, []), *(each for each in siblings if each != name)]
     for place, match in enumerate(matches):
-        line = code.count("\n", 0, match.start()) + 1
+        line = find_line(code, match.start())
         for rank, right, count in _list_others(words, place + 2, names):
             end = matches[place + count - 1].end()
             yield rank, Difference(match.start(), end, right, line, line)
@@ -115,7 +116,7 @@ def _list_others(
 def _drop_conditions(code: str) -> Iterator[tuple[int, Difference]]:
     """Yield for each && and || the text without its left side, and without its right one."""
     for operator in re.finditer(r"&&|\|\|", code):
-        line = code.count("\n", 0, operator.start()) + 1
+        line = find_line(code, operator.start())
         left, right = _find_sides(code, operator.start(), operator.end())
         yield 0, Difference(operator.start(), right, "", line, line)
         yield 0, Difference(left, operator.end(), "", line, line)
@@ -140,6 +141,6 @@ def _find_sides(code: str, begin: int, end: int) -> tuple[int, int]:
 def _add_barriers(code: str, suspects: Collection[int]) -> Iterator[tuple[int, Difference]]:
     """Yield a barrier behind each statement near the suspected lines."""
     for end in _STATEMENT_END.finditer(code):
-        line = code.count("\n", 0, end.start()) + 1
+        line = find_line(code, end.start())
         if any(abs(line - suspect) <= _NEAR for suspect in suspects):
             yield 0, Difference(end.end(), end.end(), "\n__syncthreads();", line, line)

@@ -12,7 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from hostcuda.source import code_only, kernel_names
-from labkit.exercises.differences import WORD, Changes, Difference, apply, list_differences
+from labkit.exercises.differences import (
+    WORD,
+    Changes,
+    Difference,
+    apply,
+    list_differences,
+    list_lines,
+)
 from labkit.exercises.exercise import join_words
 from labkit.exercises.text import BARRIER, describe_slip, find_other_lines
 
@@ -70,7 +77,7 @@ def find_repair(
         return find_first(small)
     if len(alone := find_first(parts)) > 1:
         alone = find_first([(each,) for each in alone]) or alone
-    if alone and alone[0].first == alone[-1].last:
+    if len(list_lines(alone)) == 1:
         return alone
     # a change of one word says more than several lines
     if enough := find_first(small[:_LIKELY]) or alone:
@@ -84,8 +91,7 @@ def find_repair(
         for each in part
         if not needless
     ]
-    lines = {line for each in needed for line in range(each.first, each.last + 1)}
-    if 0 < len(lines) <= _MOST_LINES and is_right(apply(source, needed)):
+    if 0 < len(list_lines(needed)) <= _MOST_LINES and is_right(apply(source, needed)):
         return needed
     return find_first(small[_LIKELY:])
 
@@ -111,8 +117,7 @@ def describe_repair(source: str, changes: Changes, outcome: str) -> str:
         *dict.fromkeys((_CHANGE if place in vague else phrase, place) for phrase, place in phrases)
     ]
     if any(phrase == _CHANGE and " to " in place for phrase, place in phrases):
-        lines = sorted({line for each in changes for line in range(each.first, each.last + 1)})
-        what = f"{_CHANGE} in lines {join_words([*map(str, lines)])}"
+        what = f"{_CHANGE} in lines {join_words([*map(str, list_lines(changes))])}"
     else:
         what = join_words([f"{phrase} {place}" for phrase, place in phrases])
     return " ".join([*slips, f"{what[0].upper()}{what[1:]}, {outcome}."])

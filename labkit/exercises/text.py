@@ -106,6 +106,11 @@ _MISSING = {
 }
 
 
+def find_line(source: str, place: int) -> int:
+    """Return the number of the line of a position in a source, from 1."""
+    return source.count("\n", 0, place) + 1
+
+
 def is_explained(code: str) -> bool:
     """Return whether a code is short enough for its mistakes to be explained, and its semicolons are not far apart.
 
@@ -218,7 +223,7 @@ def list_unused(attempt: Attempt, right_lines: Iterable[str]) -> Iterator[str]:
         if name in right and name not in code and not _OTHER_INDEX.search(code):
             yield f"`{name}` is not used here, so all {group} do the same work, and store or add the same."
     if match := _UNUSED_SHUFFLE.search(code):
-        line = code.count("\n", 0, match.start(1)) + 1
+        line = find_line(code, match.start(1))
         yield f"Line {line}: nobody uses what this shuffle returns, and a shuffle changes no variable by itself."
 
 
@@ -232,14 +237,14 @@ def _find_syntax(code: str) -> Iterator[str]:
             "points to."
         )
     if match := _EMPTY_BODY.search(code):
-        line = code.count("\n", 0, match.start()) + 1
+        line = find_line(code, match.start())
         yield (
             f"A semicolon stands behind the head of the for in line {line}: so its body is empty, and what follows is "
             "no part of the loop."
         )
     if match := _BODY.search(code):
         yield (
-            f"The loop in line {code.count(chr(10), 0, match.start()) + 1} has no braces, so only the first "
+            f"The loop in line {find_line(code, match.start())} has no braces, so only the first "
             "statement belongs to its body. Write { before the body and } behind it."
         )
     if code.count("{") != code.count("}"):
@@ -256,7 +261,7 @@ def _find_barrier_in_loop(code: str, wrong: str) -> Iterator[str]:
     for loop in [*_LOOP.finditer(code, 0, begin)][-_LOOPS:]:
         head = code[loop.start() : begin].partition("{")[0].partition("\n")[0]
         if "threadIdx" in head and begin < find_statement_end(code, loop.start()):
-            first = code.count("\n", 0, loop.start()) + 1
+            first = find_line(code, loop.start())
             yield (
                 f"The barrier in line {found[1]} stands in the loop of line {first}, which begins or ends at another "
                 "number in each thread: a thread that makes fewer passes misses the barrier. It belongs where all "
@@ -268,7 +273,7 @@ def _find_barrier_in_loop(code: str, wrong: str) -> Iterator[str]:
 def _find_input_rows(code: str, wrong: str) -> Iterator[str]:
     """Yield a sentence if a store goes beyond y because its row is compared with H, the rows of the input."""
     for store in _INPUT_ROWS.finditer(code) if " at y[" in wrong else ():
-        line = code.count("\n", 0, store.end()) + 1
+        line = find_line(code, store.end())
         if re.search(rf"out of bounds, line {line}: write ", wrong):
             yield (
                 f"Line {line} stores to row {store[1]} of a map, and the condition compares it with H, the number of "

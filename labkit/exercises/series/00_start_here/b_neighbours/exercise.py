@@ -16,6 +16,7 @@ from labkit.exercises import (
     launch,
 )
 from labkit.exercises.arithmetic import describe_shares, list_taken
+from labkit.exercises.text import find_line
 
 
 def add(random: np.random.Generator, n: int, threads: int):
@@ -64,7 +65,7 @@ def _describe_lost_lane(attempt: Attempt) -> str:
     repaired = f"{attempt.source[:begin]}(threadIdx.x % 32){attempt.source[end:]}"
     if any(describe_shares(repaired, "add", "a", *case, "element") for case in _LAUNCHES):
         return ""
-    line = attempt.source.count("\n", 0, begin) + 1
+    line = find_line(attempt.source, begin)
     return (
         f"{shared} In line {line}, thread / 32 counts the warps already, and threadIdx.x goes on counting from one "
         "warp of a block to the next. Only the lane may be added: threadIdx.x % 32."

@@ -3,6 +3,7 @@
 import re
 
 from labkit.exercises import HIDDEN, LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises.text import find_line
 from labkit.spec.layers import Layer
 
 _REQUESTS = 800  # of a store of all outputs of layer 1: 4 * 80 * 80 / 32
@@ -48,7 +49,7 @@ def _find_bare_load(attempt: Attempt) -> tuple[int, int, str]:
         or len(re.findall(rf"\b{half} *[<>]|Ho - ", attempt.source)) > 1
     ):
         return 0, 0, ""
-    return load, attempt.source.count("\n", 0, store.start()) + 1, half
+    return load, find_line(attempt.source, store.start()), half
 
 
 def _describe_bare_load(attempt: Attempt) -> str:

@@ -3,6 +3,7 @@
 import re
 
 from labkit.exercises import HIDDEN, LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises.text import find_line
 from labkit.spec.layers import LENET72, Layer
 
 _MAPS = "layer 2 of lenet72"  # 24 maps
@@ -20,7 +21,7 @@ def _describe_guard(attempt: Attempt) -> str:
     """Return the sentence if the condition before a store leaves out a summand of its map; or ""."""
     write = _WRITE_BEYOND.search(attempt.wrong)
     for store in _STORED_MAP.finditer(attempt.source) if write else ():
-        line = attempt.source.count("\n", 0, store.start()) + 1
+        line = find_line(attempt.source, store.start())
         # conditions before it are of other work
         begin = attempt.source.rfind("store_matrix_sync", 0, store.start())
         guards = [*_ASKED_MAP.finditer(attempt.source, begin, store.start())] if begin >= 0 else ()

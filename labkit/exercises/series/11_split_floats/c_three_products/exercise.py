@@ -5,6 +5,7 @@ import re
 import numpy as np
 
 from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises.text import find_line
 
 _ON, _COUNT = "5 products", 5
 # Of the sum of |a| |b|. Three products are off by about 2^-21 of it, two by 2^-14.
@@ -54,7 +55,7 @@ def _describe_division(attempt: Attempt) -> str:
     # each has a high part, which is not enlarged, and another one
     if not factors or any((a == "high_a") == (b == "high_b") for a, b in factors):
         return ""
-    line = attempt.source.count("\n", 0, division.start()) + 1
+    line = find_line(attempt.source, division.start())
     return (
         f"Each product in `{division[1]}` has one factor that is {number} times too large; the other is a high part. "
         f"Line {line} divides by {number} twice: once is enough."
@@ -79,7 +80,7 @@ def _describe_other_rest(attempt: Attempt) -> str:
     for rest in _REST.finditer(attempt.source):
         name, member, other = rest.groups()
         if member != other:
-            line = attempt.source.count("\n", 0, rest.start()) + 1
+            line = find_line(attempt.source, rest.start())
             return (
                 f"Line {line} subtracts the half of {name}.{other} from {name}.{member}. A low part is what the half "
                 f"of the same number leaves: subtract that of {name}.{member}."

@@ -7,6 +7,7 @@ import numpy as np
 from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
 from labkit.exercises.arithmetic import compute
 from labkit.exercises.exercise import join_words
+from labkit.exercises.text import find_line
 
 _TAPS, _WIDTH = 7, 128
 _COMPUTE, _FETCH, _STORE = 4, 2, 1  # warps
@@ -50,7 +51,7 @@ def _describe_counts(attempt: Attempt) -> str:
         calls = []  # (line, team, number of warps)
         for call in _CALL.finditer(attempt.source, begins[1]):
             if call[1] == barrier:
-                line = attempt.source.count("\n", 0, call.start()) + 1
+                line = find_line(attempt.source, call.start())
                 team = [*_TEAMS][sum(begin < call.start() for begin in begins[2:])]
                 calls.append((line, team, compute(call[2], _TEAMS)))
         teams = [team for team in _TEAMS if team in {team for _, team, _ in calls}]

@@ -8,6 +8,7 @@ from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, 
 from labkit.exercises.causes import OWN_SUM_TWICE
 from labkit.exercises.exercise import join_words
 from labkit.exercises.subjects import draw_summands
+from labkit.exercises.text import find_line
 
 _ON, _MAPS, _AREA, _THREADS = "12 maps of 1,000 pixels", 12, 1000, 256
 _WARPS = _MAPS * _THREADS // 32
@@ -66,7 +67,7 @@ def _explain_missing_exchange(attempt: Attempt) -> str:
     missing = [step for step in steps if step not in made]
     if begin not in steps or not made or not missing:
         return ""
-    line = attempt.source.count("\n", 0, loop.start()) + 1
+    line = find_line(attempt.source, loop.start())
     return (
         f"The loop in line {line} exchanges between lanes that are {join_words(map(str, made))} apart. Those "
         f"{join_words(map(str, missing))} apart are missing, so lane 0 has the sum of "

@@ -5,9 +5,9 @@ import re
 import numpy as np
 
 from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
-from labkit.exercises.causes import line_of
 from labkit.exercises.exercise import format_number
 from labkit.exercises.subjects import draw_floats
+from labkit.exercises.text import find_line
 
 _ON, _N = "2 images of 16 channels", 2 * 320 * 16
 
@@ -28,7 +28,7 @@ def _explain_fixed_channel(attempt: Attempt) -> str:
     channel = _CHANNEL.search(attempt.source)
     if not channel or attempt.matches(r"% C[\s\S]*% C"):
         return ""
-    line = line_of(attempt.source, channel.start())
+    line = find_line(attempt.source, channel.start())
     if channel[1] == "threadIdx.x":
         return (
             f"Line {line} takes the channel from the thread's number in its block. Behind the first block's elements "

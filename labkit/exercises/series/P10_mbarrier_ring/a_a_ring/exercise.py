@@ -24,6 +24,7 @@ from labkit.exercises import (
 )
 from labkit.exercises.barriers import MBARRIER_MISTAKES
 from labkit.exercises.causes import OWN_SUM_TWICE
+from labkit.exercises.text import find_line
 
 _ON, _ROWS, _COLUMNS, _TILE = "2 rows of 16,384", 2, 16_384, 4096  # bytes of a tile
 
@@ -54,7 +55,7 @@ def _explain_first_left_out(attempt: Attempt) -> str:
         warp == "threadIdx.y" or (warp and attempt.matches(rf"\b{warp} = threadIdx\.y *[,;]"))
     ):
         return ""
-    line = attempt.source.count("\n", 0, loop.start()) + 1
+    line = find_line(attempt.source, loop.start())
     return (
         f"Line {line}: the consumers are the warps 1 to 3, so the first of them begins at number 32 of a tile, and "
         f"nobody adds the numbers 0 to 31. Warp 1 begins at number 0: ({warp} - 1) * 32."

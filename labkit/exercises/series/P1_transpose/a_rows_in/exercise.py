@@ -4,6 +4,7 @@ import re
 
 from labkit.exercises import Attempt, Exercise, Mistake, counted
 from labkit.exercises.practice import TRANSPOSE
+from labkit.exercises.text import find_line
 
 _SHAPE = "a matrix of 64 x 96"
 _LOADS = 64 * 96 / 32  # of all warps, if each element is loaded once
@@ -42,7 +43,7 @@ def _explain_guard(attempt: Attempt) -> str:
         ),
     ):
         if match := guard.search(attempt.source):
-            line = attempt.source.count("\n", 0, match.start()) + 1
+            line = find_line(attempt.source, match.start())
             return f"Line {line}: {sentence}"
     return ""
 

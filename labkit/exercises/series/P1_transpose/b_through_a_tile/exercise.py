@@ -5,6 +5,7 @@ import re
 
 from labkit.exercises import Attempt, Exercise, Mistake, counted
 from labkit.exercises.practice import TRANSPOSE
+from labkit.exercises.text import find_line
 
 _SHAPE = "a matrix of 64 x 96"
 _LOADS = 64 * 96 / 32  # of all warps, if each element is loaded once
@@ -29,7 +30,7 @@ _ROW_MORE = re.compile(r"\b__shared__ float (\w+)\[(33|(?:32|(\w+)) \+ 1)\]\[(32
 def _explain_row_more(attempt: Attempt) -> str:
     """Return which line gives the tile a row more, where each row needs a word more."""
     tile = _ROW_MORE.search(attempt.source)
-    line = attempt.source.count("\n", 0, tile.start()) + 1
+    line = find_line(attempt.source, tile.start())
     return (
         f"Line {line} gives the tile a row more, and its rows are as long as before: the words of a column still meet "
         f"in one bank. Each row needs a word more: {tile[1]}[{tile[4]}][{tile[2]}]."
@@ -46,7 +47,7 @@ def _explain_even_rows(attempt: Attempt) -> str:
     # an index with % or ^ may turn the rows
     if not tile or int(tile[2]) % 2 or attempt.matches(rf"\b{tile[1]}\[[^;=]*[%^]"):
         return ""
-    line = attempt.source.count("\n", 0, tile.start()) + 1
+    line = find_line(attempt.source, tile.start())
     return (
         f"Line {line}: a row of `{tile[1]}` has {tile[2]} words, so the 32 words of a column lie in "
         f"{32 // math.gcd(32, int(tile[2]))} of the 32 banks. With rows of an odd number of words, 33, they are in 32 "

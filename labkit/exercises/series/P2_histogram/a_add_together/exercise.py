@@ -5,6 +5,7 @@ import re
 from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, counted
 from labkit.exercises.causes import SIGNED_PIXEL
 from labkit.exercises.practice import NIGHT, histogram, wrong_shares
+from labkit.exercises.text import find_line
 
 _PIXELS = "4,096 pixels"
 
@@ -39,7 +40,7 @@ def _explain_fixed_loop(attempt: Attempt) -> str:
     most = int(loop[2]) * threads
     if most >= pixels:
         return ""
-    line = attempt.source.count("\n", 0, loop.start()) + 1
+    line = find_line(attempt.source, loop.start())
     return (
         f"The loop in line {line} ends after {loop[2]} rounds, however many pixels there are. In this case {threads} "
         f"threads count at most {most:,} of {pixels:,} pixels: let the loop go on until its pixel is beyond the last."

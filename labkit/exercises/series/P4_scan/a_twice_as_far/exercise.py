@@ -4,6 +4,7 @@ import re
 
 from labkit.exercises import Attempt, Exercise, Mistake, counted
 from labkit.exercises.practice import SCAN
+from labkit.exercises.text import find_line
 
 _ROWS = "4 rows of 256"
 
@@ -19,7 +20,7 @@ def _explain_places_not_copied(attempt: Attempt) -> str:
     step = _STORED_IF.search(attempt.source)
     if not step or attempt.source.count(f"{step['array']}[{step['to']}][{step[1]}] =") > 1:
         return ""
-    line = attempt.source.count("\n", 0, step.start()) + 1
+    line = find_line(attempt.source, step.start())
     return (
         f"Line {line} stores only where {step[1]} >= {step[2]}, and the next step reads the whole other buffer. Each "
         f"place below {step[2]} has to be there, too: copy it, without an addition."

@@ -3,8 +3,9 @@
 import re
 
 from labkit.exercises import Attempt, Exercise, Mistake
-from labkit.exercises.causes import COPIES_OF_SOME, NO_GROUP_BEHIND, line_of
+from labkit.exercises.causes import COPIES_OF_SOME, NO_GROUP_BEHIND
 from labkit.exercises.practice import NOT_COPIED, RANKS, make_ranks_goals
+from labkit.exercises.text import find_line
 
 # A loop over all numbers of a tile, whether they exist or not: "j < blockDim.x;".
 _WHOLE_TILE = re.compile(r"\bfor \([^;]*; *\w+ < (?:blockDim\.x|T|[A-Z]{2,}|\d+) *;")
@@ -25,8 +26,8 @@ def _explain_wait(attempt: Attempt) -> str:
     ):
         return ""
     return (
-        f"Line {line_of(attempt.source, wait.start(1))} leaves the newest group under way, and that has the copies of "
-        "the tile which this turn reads. Here it has to be __pipeline_wait_prior(0)."
+        f"Line {find_line(attempt.source, wait.start(1))} leaves the newest group under way, and that has the copies "
+        "of the tile which this turn reads. Here it has to be __pipeline_wait_prior(0)."
     )
 
 

@@ -8,8 +8,9 @@ nobody needs, are more shared load bytes and copied bytes than the tiles have.
 import re
 
 from labkit.exercises import Attempt, Exercise, Mistake
-from labkit.exercises.causes import COPIES_OF_SOME, NO_GROUP_BEHIND, line_of
+from labkit.exercises.causes import COPIES_OF_SOME, NO_GROUP_BEHIND
 from labkit.exercises.practice import NOT_COPIED, RANKS, make_ranks_goals
+from labkit.exercises.text import find_line
 
 # The steps whose order matters; each is a group, and that of a wait is its number.
 _STEP = re.compile(
@@ -30,7 +31,7 @@ def _explain_order(attempt: Attempt) -> str:
         r"\[(?:1 - |!|\w+ \^ 1)", [*filter(None, (step["copy"] for step in steps))][1]
     ):
         return ""  # not into the other buffer
-    lines = [str(attempt.source.count("\n", 0, step.start()) + 1) for step in steps]
+    lines = [str(find_line(attempt.source, step.start())) for step in steps]
     wait = steps[order.index("wait")]["wait"]
     if order == _EARLY and wait == "1":
         return (
@@ -70,7 +71,7 @@ def _explain_same_buffer(attempt: Attempt) -> str:
     if re.search(rf"\b(?:{names})\b *(?:[-+*^%]?=(?!=)|\+\+)|\+\+(?:{names})\b", copies[0]):
         return ""  # another buffer, if the number changes in between
     copied, read = (
-        line_of(attempt.source, place) for place in (copies.start(), copies.start("read"))
+        find_line(attempt.source, place) for place in (copies.start(), copies.start("read"))
     )
     return (
         f"Line {copied} copies into `{copies['buffer']}`, and line {read} reads there in the same turn, while the "

@@ -5,6 +5,7 @@ import re
 from labkit.exercises import Attempt, Exercise, Mistake, counted
 from labkit.exercises.causes import OWN_SUM_TWICE
 from labkit.exercises.practice import make_row_goals, make_uneven_rows
+from labkit.exercises.text import find_line
 
 
 def _takes_for_block(attempt: Attempt) -> bool:
@@ -19,7 +20,7 @@ def _name_first_row(attempt: Attempt) -> str:
     first = re.search(r"\brow = blockIdx\.x;", attempt.source)
     if not first:
         return ""
-    line = attempt.source.count("\n", 0, first.start()) + 1
+    line = find_line(attempt.source, first.start())
     return f" Line {line} takes the row of the block's number instead."
 
 

@@ -11,6 +11,7 @@ from labkit.exercises.practice import (
     make_product_goals,
     products,
 )
+from labkit.exercises.text import find_line
 
 # "*B = (const unsigned *)b": an array of words
 _WORDS = re.compile(r"\*\s*(?:const )?(\w+) = \((?:const )?(?:unsigned|unsigned int|uint32_t) \*\)")
@@ -24,7 +25,7 @@ def _explain_halves(attempt: Attempt) -> str:
     )
     if not index:
         return ""
-    line = attempt.source.count("\n", 0, index.start(1)) + 1
+    line = find_line(attempt.source, index.start(1))
     return (
         f"Line {line} goes 8 words further, t + 8. Eight rows of b, like eight columns of a, are 8 halves, and a word "
         "has two of them: t + 4."

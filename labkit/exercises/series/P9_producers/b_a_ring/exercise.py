@@ -16,6 +16,7 @@ from labkit.exercises import (
     launch,
 )
 from labkit.exercises.barriers import COUNTS_ONE_TEAM, DIVERGES, STANDS_STILL
+from labkit.exercises.text import find_line
 
 _ON, _N, _WINDOW = "960 numbers", 960, 96
 _TILES, _STAGES, _WARPS = 10, 3, 4
@@ -52,8 +53,7 @@ def _explain_release(attempt: Attempt) -> str:
     if not attempt.matches(rf"\bwait\(\w+ \+ \({tile} \+ 1\) % {stages},"):
         return ""
     line, waited = (
-        attempt.source.count("\n", 0, place) + 1
-        for place in (release.start(), waits[release.groups()])
+        find_line(attempt.source, place) for place in (release.start(), waits[release.groups()])
     )
     return (
         f"Line {line} releases the stage of tile {tile} + 1, which the next turn reads again. What turn {tile} is done "
@@ -72,7 +72,7 @@ def _explain_first_wait(attempt: Attempt) -> str:
         return ""
     number = {"3": 3, "STAGES": 3}.get(wait[3], int(wait[3]) if wait[3] in ("1", "2", "4") else 0)
     first = number + (wait[2] == ">")
-    line = attempt.source.count("\n", 0, wait.start()) + 1
+    line = find_line(attempt.source, wait.start())
     if first == _STAGES + 1:
         return (
             f"Line {line} lets the producer wait from tile {first} on. Tile {_STAGES} takes the stage of tile 0, too, "
