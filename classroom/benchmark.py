@@ -81,13 +81,16 @@ def generate(folder: Path, count: int, asked: list[Exercise], same: float, seed:
             data = rng.choice(DAMAGED)
             path.with_suffix(".ipynb" if data.startswith(b"{") else ".cu").write_bytes(data)
             continue
+        # trials: the exercise's starting code, its solution, and its known wrong answers
         trials = texts[asked_exercise.number]
         wrong = [trial for trial in trials if trial.about not in (START, SOLUTION)] or trials
         usual = {"right": asked_exercise.solution, "untouched": asked_exercise.start}
+        # `attempt` is what is handed in, as a tuple: of a kernel its text, or its file's Path
         text = usual.get(kind) or rng.choice(wrong).attempt[0]
         text = read(text) if isinstance(text, Path) else text
         if kind == "malicious":
             before, in_body = rng.choice(ATTACKS)
+            # the last kernel of the solution is the one that is attacked
             head, mark, kernel = asked_exercise.solution.rpartition("__global__")
             text = before + head + mark + kernel.replace("{", "{" + in_body, 1)
         path.write_text(text if rng.random() < same else f"// {student}\n{text}")
@@ -175,6 +178,7 @@ def make_poisoned(start: str) -> dict[str, tuple[str, str, str]]:
 
     first, hoard = start.index("{") + 1, "__device__ volatile char hoard[1 << 30];\n"
     body = "for (int i = 0; i < 1 << 30; i += 4096) hoard[i] = 1;"
+    # B is ten times A, C ten times B, and so on: J becomes a thousand million letters
     grown = "".join(
         f"#define {b} {' '.join([a] * 10)}\n" for a, b in itertools.pairwise("ABCDEFGHIJ")
     )
@@ -253,9 +257,12 @@ def grade_poisoned(jobs: int) -> None:
 def main(count: int, numbers: str, same: float, jobs: int, seed: int) -> None:
     """Generate a class, grade it, and print what it took; the parameters are the command's options.
 
+    `numbers` are the exercises to use, such as "04a,05b"; "" for all. `same` is the share of equal texts.
+
     The first grading is killed when half of the results are there; a second one goes on; a third
     one has nothing to grade.
     """
+    # an exercise whose subject is Numbers asks for numbers, not for a kernel
     with_kernels = [
         asked for asked in exercises().values() if not isinstance(asked.subject, Numbers)
     ]
@@ -276,6 +283,7 @@ def main(count: int, numbers: str, same: float, jobs: int, seed: int) -> None:
         seconds = time.monotonic() - began
         results, expected = [*grading.read_results(out)], len(submissions([handed_in]))
         rewritten = sum(path.stat().st_mtime_ns != at for path, at in times_written.items())
+        # equal texts are graded once; 0 seconds: it could not be graded
         graded = len(
             {
                 (result.exercise, result.answer or result.student)

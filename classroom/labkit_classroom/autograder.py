@@ -100,7 +100,11 @@ def _without_solution(name: str, path: Path) -> Iterator[tuple[str, bytes]]:
 
 # --------------------------------------------------------------------------------- In the container
 def read_exercises() -> list[str]:
-    """Return the numbers of the exercises that the file `_ASKED` names, and add the class's own to the lab."""
+    """Return the numbers of the exercises that the file `_ASKED` names, and add the class's own to the lab.
+
+    Each line of the file has a number, such as "04a", or the folder of an exercise of the class's
+    own, such as "exercises/histogram".
+    """
     keys = _ASKED.read_text(encoding="utf-8").split() if _ASKED.is_file() else []
     return [add(HERE / key).number if "/" in key else exercise(key).number for key in keys]
 
@@ -135,7 +139,10 @@ def gradescope(root: Path) -> Path:
 
 
 def main(what: str, *folder: str) -> None:
-    """Prepare the container (`what` is "prepare"), or grade the submission in Gradescope's folder."""
+    """Prepare the container (`what` is "prepare"), or grade the submission in Gradescope's folder.
+
+    To prepare it, all that no submission changes is compiled. `folder` is Gradescope's folder.
+    """
     if what == "prepare":
         sandbox.precompile(CHECKS)
     else:

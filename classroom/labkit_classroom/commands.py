@@ -148,8 +148,10 @@ def grade(
         only=only,
         rules=read_rules(rules, people) if rules else Rules(),
     )
-    gradebooks.require_formats(formats or (), terms.roster, 0)  # before minutes of work
+    # checked before minutes of work; the number of students is not known yet
+    gradebooks.require_formats(formats or (), terms.roster, students=0)
     _require_folders(out, submissions or [], prune)
+    # a result without lines could not be graded: its exercise may never have existed
     if lost := {result.exercise for result in grading.read_results(out) if result.lines} - {
         *terms.exercises
     }:
@@ -158,7 +160,7 @@ def grade(
             "folder of the exercise with --exercise"
         )
     everything = terms.rules.share_groups(handed_in(submissions, student)) if submissions else []
-    everything += explain_missing(everything, only)
+    everything += explain_missing(everything, only)  # as hand-ins that say what is missing
     to_grade = [submission for submission in everything if terms.counts(submission)]
     starts = grading.list_changed_starts(out, to_grade)
     with (

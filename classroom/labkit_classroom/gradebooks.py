@@ -140,6 +140,7 @@ def make_classroom50_result(
     50's runner, which say who the student is; raises LabError if one is missing. The points in this
     JSON are whole numbers, so all points are multiplied by the least number that makes them whole.
     """
+    # _RUNNER maps a field of the JSON to the variables that may say it, the best one first
     identity = {
         name: next((runner[key] for key in keys if runner.get(key)), "")
         for name, keys in _RUNNER.items()
@@ -212,7 +213,7 @@ def list_canvas_rows(roster: Roster, columns: Mapping, book: Mapping) -> list[li
     rows = [
         ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles],
         [
-            "    Points Possible",
+            "    Points Possible",  # Canvas knows this row by its text, spaces included
             "",
             "",
             "",
@@ -282,6 +283,7 @@ _FORMULA = re.compile(
 
 def escape_formula(cell: object) -> object:
     """Return a cell; if it is a text, prefix what a spreadsheet would evaluate with "'", and escape controls."""
+    # _FORMULA matches the empty place before a formula
     return _FORMULA.sub("'", escape(cell)) if isinstance(cell, str) else cell
 
 

@@ -91,7 +91,7 @@ class Terms:
 
     def apply_marks(self, result: Result) -> Result:
         """Return a result, changed to "not passed" if the instructor has marked it as invalid."""
-        # a result without lines could not be graded, and stays one
+        # a result has a line per question; one without lines could not be graded, and stays as it is
         invalid = result.lines and self.rules.find_mark(result)[0]
         return replace(result, passed=False, verdict=INVALID) if invalid else result
 
@@ -109,7 +109,7 @@ class Terms:
     def worth(self, number: str) -> Fraction:
         """Return the points that an exercise is worth: those that the instructor set, or else the exercise's own."""
         exercise = self.exercises.get(number)
-        points = self.points.get(number, self.points.get(""))
+        points = self.points.get(number, self.points.get(""))  # "": of all other exercises
         return (
             Fraction(exercise.points if exercise else 1).limit_denominator(1000)
             if points is None
@@ -132,9 +132,10 @@ class Terms:
                     text=result.verdict,
                 )
             ]
-        rows = self._share_points(result)
+        rows = self._share_points(result)  # a row: (name, is_met, share of the points, texts)
+        # the notes stand at the first question
         rows[0][3].extend(filter(None, [self.notes(result)]))
-        # the share of the points that is left: none if a mark says invalid, less if late
+        # what is left of the points, 0 to 1: nothing if a mark says invalid, less if late
         kept = (result.verdict != INVALID) * (1 - self.rules.lost_share(self.late_h(result)))
         return [
             gradebooks.Question(
@@ -194,7 +195,7 @@ class Terms:
 
     def late_h(self, result: Result) -> float | None:
         """Return how many hours after the student's deadline a result was handed in; None if in time or unknown."""
-        due = self.due.get(result.exercise, self.due.get(""))
+        due = self.due.get(result.exercise, self.due.get(""))  # "": of all other exercises
         if due is None or not result.submitted_at:
             return None
         person = self.find_student(result.student)

@@ -186,6 +186,7 @@ def grade_all(
 
     def finish(group: list[Submission], result: Result) -> None:
         """Keep the result of a text for all who have handed it in, and report progress."""
+        # today's starting code is recognized without this; an earlier one is told by its digest
         digests = starts.get(group[0].exercise, ())
         if (
             result.lines
@@ -201,9 +202,11 @@ def grade_all(
         done(len(group))
 
     kernels = [group for group in waiting if _is_kernel(group[0])]
+    # the class's own exercises, number -> folder: a worker process has to add them, too
     added = {task.number: task.folder for task in exercises().values() if not task.of_series}
     try:
-        for group in waiting:  # in this thread: they may train
+        # answers that are numbers: graded in this thread, as the grader may train a network for them
+        for group in waiting:
             if not _is_kernel(group[0]):
                 finish(group, _grade(group[0], unsafe))
         with contextlib.ExitStack() as stack:
@@ -389,6 +392,7 @@ def list_changed_starts(out: Path, handed_in: Iterable[Submission]) -> list[str]
     return [
         number
         for number in sorted(numbers)
+        # the digests of all starting codes so far, the latest last
         if starts[number] and starts[number][-1] != _digest_code(number)
     ]
 

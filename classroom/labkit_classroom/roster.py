@@ -36,6 +36,7 @@ class Person:
 
     def extended_deadline(self, exercise: str, due: datetime) -> datetime:
         """Return until when this student may hand in an exercise: `due`, the others' deadline, or a later time."""
+        # hours, or a time; "": that of all exercises without their own
         extension = self.extensions.get(exercise.lower()) or self.extensions.get("") or "0"
         return max(due, extend_deadline(extension, due))
 
@@ -135,6 +136,7 @@ def read_roster(path: Path) -> Roster:
         except LabError as error:
             raise LabError(f"{path}, line {line}: {error}") from None
         people[row["id"]] = Person(row["name"], row["id"], row["email"], extensions)
+    # `columns` is the same in each row: column -> exercise
     return Roster((*people.values(),), (*columns,))
 
 
@@ -150,6 +152,7 @@ def read_table(path: Path, needed: Iterable[str]) -> list[tuple[int, dict[str, s
             file.seek(0)
             reader = csv.reader(file, delimiter=";" if head.count(";") > head.count(",") else ",")
             names = [name.strip().lower() for name in next(reader, [])]
+            # not strict: a row may be shorter or longer than the header
             rows = [
                 (reader.line_num, dict(zip(names, map(str.strip, row), strict=False)))
                 for row in reader

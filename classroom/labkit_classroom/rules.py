@@ -47,6 +47,7 @@ class Rules:
 
     def lost_share(self, late_h: float | None) -> Fraction:
         """Return the share of its points, 0 to 1, that a hand-in loses because it came `late_h` hours late."""
+        # each day that has begun after the hours of grace counts
         days = math.ceil(max(0, (late_h or 0) - self.late.get("grace_hours", 0)) / 24)
         shares = days * self.late.get("lost_per_day", 0), self.late.get("at_most", 1)
         return Fraction(min(shares)).limit_denominator(1000)
@@ -85,6 +86,8 @@ class Rules:
 
 def read_rules(path: Path, roster: Roster | None = None) -> Rules:
     """Read from a TOML file what late hand-ins lose, which students work in groups, and the instructor's marks.
+
+    A mark is a comment on a student's hand-in to an exercise, or the reason why it is invalid.
 
     Raises LabError, which says what is wrong, if the file has anything else, a student in two
     groups, or a student who is not in the roster.
@@ -144,6 +147,7 @@ def read_rules(path: Path, roster: Roster | None = None) -> Rules:
         f"{''.join(doubled[:1])} is there twice: a student has one group, and no student has its name",
     )
     for mark in marks:
+        # the student of a mark may be a group: then all its members get the mark
         for name in groups.get(mark["student"], [mark["student"]]):
             students.append(name)
             key = rules.student_key(name), by_name(mark["exercise"]).number

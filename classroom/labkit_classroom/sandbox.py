@@ -51,6 +51,7 @@ def describe_unusual() -> str:
     """Return `describe_walls` if kernels were run in a container, or without one of the walls; else ""."""
     if not sandbox.try_walls.cache_info().currsize:
         return ""  # no kernels were run
+    # a wall -> why it cannot stand here, or ""
     unusual = sandbox.in_container() or any(sandbox.try_walls(VIEW).values())
     return describe_walls() if unusual else ""
 

@@ -120,7 +120,8 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
         The student to whom all of it belongs, whatever the names; other files are then ignored.
     """
     latest: dict[tuple[str, str], tuple[Submission, Path]] = {}
-    paths = [Path(path or "''") for path in paths]  # an empty name is no name of this folder
+    # Path("") would be the current folder; the name '' does not exist, and the error shows it
+    paths = [Path(path or "''") for path in paths]
     # Of several folders, or of one student's, a manifest may be the student's own.
     manifest = _read_manifest(paths[0]) if len(paths) == 1 and not student else {}
     files = [(file, path) for path in paths for file in _find_files(path)]

@@ -83,7 +83,9 @@ def precompile(
     CompileError if it does not compile.
     """
     unit = make_unit(source, options, no_extern_c, arch, include_dirs, tools=(*tools,))
-    return modules.obtain(unit, False, None, lambda start, seconds: None)["path"]
+    # not compiled anew if it is there, in the usual cache; its time is not reported
+    manifest = modules.obtain(unit, False, None, lambda start, seconds: None)
+    return manifest["path"]
 
 
 def read_shared_bytes(library: Path, kernel: str) -> int | None:

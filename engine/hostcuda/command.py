@@ -274,6 +274,7 @@ def sanitize(
         first = next(
             (line for line in reason.splitlines() if "error: " in line), reason.partition("\n")[0]
         )
+        # `findings.verdict()` is the last line of what was printed: not once more
         detail = "" if reason.startswith(findings.verdict()) else f": {first}"
         print(f"verdict: {verdict} (exit status {findings.status}){detail}")
     raise typer.Exit(findings.status)

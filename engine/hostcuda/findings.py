@@ -44,7 +44,7 @@ def from_warnings(warnings: str, source: str) -> list[dict]:
     lines = scan.masked.splitlines()
     rows: dict[tuple, dict] = {}
     for warning in _UNSET.finditer(warnings):
-        file, line, name, member, how = warning.groups()
+        file, line, name, member, how = warning.groups()  # how: "is" or "may be" used
         declared = re.compile(
             rf"^{re.escape(file)}:(\d+):\d+: note: '{name}\b[^']*' (?:was )?declared here", re.M
         )

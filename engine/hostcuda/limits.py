@@ -72,6 +72,7 @@ def occupancy(threads: int, registers: int, shared: int, limits: Mapping[str, in
         if registers
         else limits["warps"]
     )
+    # "drivers": the bytes that the driver takes per block
     shared_per_block = math.ceil((shared + limits["drivers"]) / SHARED_UNIT) * SHARED_UNIT
     blocks = min(
         limits["blocks"],

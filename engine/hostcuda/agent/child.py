@@ -93,13 +93,14 @@ def main(folder: Path) -> None:
     else:
         module = SourceModule(source, options=job["options"], no_extern_c=True).module
     append_answer(compiled=True)
+    # the host function that the cases call, unless the job names one of the kernels
     function = entry if job["kernel"] in ("", name) else None
     cases = [
         _Case(module, function or job["kernel"], case, number)
         for number, case in enumerate(job["cases"])
     ]
     records.interrupt_after(job["seconds"])
-    if not cases:
+    if not cases:  # nothing is launched: the answer shows what a case of this kernel looks like
         append_answer(example=_make_example(module, function or job["kernel"]))
     if job["what"] == "check":
         expected = references.run(job.get("reference", ""), cases)

@@ -45,7 +45,8 @@ def run(text: str, cases: Sequence[Case]) -> list[dict[str, np.ndarray]]:
         return [{} for _ in cases]
     reader, writer = os.pipe()
     sys.stdout.flush()
-    _control(_PR_SET_DUMPABLE, 0)  # no process of this user writes to this one's memory
+    # the reference is not trusted: no process of this user may write to this one's memory
+    _control(_PR_SET_DUMPABLE, 0)
     if not (child := os.fork()):  # in the copy of this process
         os.close(reader)
         _answer(text, cases, writer)  # does not return

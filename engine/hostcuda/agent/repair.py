@@ -142,6 +142,7 @@ def make_unequal_case(case: Mapping) -> dict | None:
     if not smaller:
         return None
     values, changed = {**sizes, **constants}, {**constants, **smaller}
+    # (names, what they give in `case`, what they give in the new case): (("H", "K"), H - K + 1, ...)
     factors = [((name,), values[name], changed[name]) for name in values]
     factors += [
         (pair, values[pair[0]] - values[pair[1]] + 1, changed[pair[0]] - changed[pair[1]] + 1)

@@ -132,7 +132,8 @@ def check(
         atol=atol,
         program=program,
     )
-    if not walled:  # else the sandbox prepares it
+    # compile the engine's own files before the time begins to count; a sandbox does so itself
+    if not walled:
         sanitize.prepare(TOOLS, job["options"], program or bool(job["entry"]))
     first_run = run_job(job, _FIRST_SHARE * seconds if repairs else seconds, walled)
     # the time begins after the first compilation, which may also be that of the engine
@@ -201,13 +202,14 @@ def look(
     if not walled:
         sanitize.prepare(choose_tools(what), job["options"], bool(job["entry"]))
     run = run_job(job, seconds, walled)
+    # "lines" answers {"site": row}, "step" answers with the rows themselves, which have a "line"
     rows, source_lines = (
         [answer.get("site", answer) for answer in run.select("site") + run.select("line")],
         source.splitlines(),
     )
     for row in rows:
         row["text"] = get_line(row["line"], source_lines).strip()[:_SHORT_TEXT]
-    count = sum(answer["ran"] for answer in run.select("ran"))
+    count = sum(answer["ran"] for answer in run.select("ran"))  # of rows, also before `start`
     result: dict = {"steps" if what == "step" else "lines": rows}
     if not rows:
         verdict, reason = run.findings.outcome

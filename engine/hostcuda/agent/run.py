@@ -62,6 +62,7 @@ class Run:
         owners = [i for i, answer in enumerate(ended) for _ in range(answer["launches"])]
         if len(self.select("launching")) > len(ended):
             owners += [len(ended)] * (len(self.records) - len(owners))
+        # not strict: of a launch that was stopped there may be no record
         return list(zip(owners, self.records, strict=False))
 
     def find_cases(self, finding: Mapping) -> list[int]:
@@ -105,6 +106,7 @@ class Run:
             return verdict, reason
         ended_cases = [answer["ended"] for answer in self.select("ended")]
         status = self.findings.ended.status  # negative: a signal; None: stopped at the time limit
+        # stopped while no case was running
         if status is None and len(self.select("launching")) == len(ended_cases):
             return "not checked", (
                 "the reference did not end in time: take smaller cases, or more seconds"
@@ -234,12 +236,14 @@ def run_job(job: Mapping, seconds: float, walled: bool) -> Run:
         environment = {
             "HOSTCUDA_ENGINE": "cpu",
             "HOSTCUDA_CHECK": choose_tools(job["what"]),
+            # "all": the compiler's warnings of doubtful code, too
             "HOSTCUDA_WARNINGS": "1" if job["program"] else "all",
             "HOSTCUDA_CHECK_OUT": str(folder / "launches"),
         }
         command = [sys.executable, "-m", "hostcuda.agent.child", str(folder)]
         if job["program"]:
             file = str(folder / "kernel.cu")
+            # (): the program gets no arguments
             command = processes.program(file, (), "cpu", job["options"], seconds)
         files = [folder / name for name in ("launches", "launches.events", "answers")]
         stopped = ""

@@ -257,7 +257,7 @@ async def check(
         repairs=repairs,
         previous=_reports.get(previous),
     )
-    # keep it, so that a later call may name it as `previous`
+    # keep it by its id, report["report"], so that a later call may name it as `previous`
     if report := result.structured_content:
         _reports[report["report"]] = report
         result.content[0].text += f"\nreport: {report['report']}"
@@ -325,4 +325,4 @@ async def step(
 @server.tool()
 async def capabilities() -> Annotated[CallToolResult, Look]:
     """Tell what can be checked here, and the limits."""
-    return await _call("capabilities", 60)
+    return await _call("capabilities", 60)  # at most 60 s

@@ -72,7 +72,7 @@ def compile_program(
     if not is_built():
         runtime.start()
     manifest = _obtain(program)
-    if runtime.ident:
+    if runtime.ident:  # it was started
         runtime.join()
     return _load(program, manifest)
 

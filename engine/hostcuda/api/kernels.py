@@ -525,7 +525,7 @@ class Function:
             size, words, is_float = (
                 struct.calcsize("<" + code),
                 WORDS[parameter.kind],
-                code in "efd",
+                code in "efd",  # half, float, double
             )
             # Integers also fit pointers; any bytes fit a struct.
             if size != parameter.size or (

@@ -244,7 +244,7 @@ def host_span(obj: Any, call: str, writable: bool = False) -> tuple[int, int, np
                 f"needed{hint}"
             ) from None
     flags = array.flags
-    if not flags.forc:
+    if not flags.forc:  # contiguous in neither order, C's nor Fortran's
         raise ValueError(
             f"{call}: the host array is not contiguous (shape {array.shape}, strides {array.strides}); "
             "copy it first with np.ascontiguousarray"
@@ -273,6 +273,7 @@ def is_pagelocked(address: int, size: int) -> bool:
 
 def view(address: int, size: int, owner: object) -> np.ndarray:
     """Return `size` bytes of memory at an address as a writable array, which keeps `owner` alive."""
+    # NumPy's array interface: False is "not read-only", "|u1" an unsigned byte
     interface = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
     return np.asarray(SimpleNamespace(owner=owner, __array_interface__=interface))
 
@@ -301,7 +302,7 @@ class PagelockedHostAllocation:
         span = (self._address, self._address + self._size)
         if span in _page_locked:
             _page_locked.remove(span)
-            native.map_host_memory(self._address, 0)
+            native.map_host_memory(self._address, 0)  # 0 bytes: kernels may no longer use it
 
     __del__ = unregister = free
 
@@ -391,7 +392,8 @@ def register_host_memory(array: Any, flags: int = 0) -> np.ndarray:
     read-only.
     """
     del flags
-    return np.asarray(RegisteredHostMemory(host_span(array, "cuMemHostRegister", writable=True)[2]))
+    _, _, checked = host_span(array, "cuMemHostRegister", writable=True)
+    return np.asarray(RegisteredHostMemory(checked))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -422,8 +424,10 @@ def managed_empty(
     del mem_flags
     like = np.empty(shape, dtype, order)  # only its strides are needed
     address = native.mem_alloc(max(like.nbytes, 1))
-    native.memset(1, address, 0, like.nbytes, None, True)  # on the default stream; wait
+    # 1: single bytes, which become 0, on the default stream (None); True: wait
+    native.memset(1, address, 0, like.nbytes, None, True)
     allocation = ManagedAllocation(address, like.nbytes)
+    # False: not read-only
     allocation.__array_interface__ = {**like.__array_interface__, "data": (address, False)}
     return np.asarray(allocation)
 
@@ -477,7 +481,7 @@ def memcpy_htod_async(dest: DevicePointer, src: Any, stream: Stream | None = Non
         array = array.copy(order="K")
         address = array.ctypes.data
     stream_handle = handle_of(stream)
-    native.memcpy("HtoD", to, address, size, stream_handle, False)
+    native.memcpy("HtoD", to, address, size, stream_handle, False)  # do not wait
     native.keep_alive(stream_handle, array)  # until the stream has copied it
 
 
@@ -487,7 +491,8 @@ def memcpy_dtoh(dest: Any, src: DevicePointer) -> None:
     BufferError if `dest` is read-only; else the errors of `memcpy_htod`.
     """
     address, size, array = host_span(dest, "cuMemcpyDtoH", writable=True)
-    native.memcpy("DtoH", address, device_span(src, size, "cuMemcpyDtoH", array), size, None, True)
+    source = device_span(src, size, "cuMemcpyDtoH", array)
+    native.memcpy("DtoH", address, source, size, None, True)  # on the default stream; wait
 
 
 def memcpy_dtoh_async(dest: Any, src: DevicePointer, stream: Stream | None = None) -> None:
@@ -514,7 +519,7 @@ def memcpy_dtod_async(
     """Queue a copy of `size` bytes from `src` to `dest`, both on the device; LogicError if one has fewer bytes."""
     size = as_count(size, "cuMemcpyDtoD", "the number of bytes")
     to, source = device_span(dest, size, "cuMemcpyDtoD"), device_span(src, size, "cuMemcpyDtoD")
-    native.memcpy("DtoD", to, source, size, handle_of(stream), False)
+    native.memcpy("DtoD", to, source, size, handle_of(stream), False)  # do not wait
 
 
 def fill(dest: DevicePointer, data: int, count: int, width: int, stream: Stream | None) -> None:
@@ -532,7 +537,7 @@ def fill(dest: DevicePointer, data: int, count: int, width: int, stream: Stream 
         raise LogicError(
             f"{call} failed: invalid argument: {address:#x} is not a multiple of {width}"
         )
-    native.memset(width, address, value, count, handle_of(stream), False)
+    native.memset(width, address, value, count, handle_of(stream), False)  # do not wait
 
 
 def _make_memset(width: int) -> tuple[Callable, Callable]:

@@ -188,19 +188,19 @@ class Memcpy2D:
 
     def set_src_host(self, array: Any) -> None:
         """Set the source: a host array."""
-        self._src = array, True
+        self._src = array, True  # on the host
 
     def set_src_device(self, pointer: DevicePointer) -> None:
         """Set the source: device memory, a `DeviceAllocation` or an address."""
-        self._src = pointer, False
+        self._src = pointer, False  # not on the host
 
     def set_dst_host(self, array: Any) -> None:
         """Set the destination: a host array."""
-        self._dst = array, True
+        self._dst = array, True  # on the host
 
     def set_dst_device(self, pointer: DevicePointer) -> None:
         """Set the destination: device memory, a `DeviceAllocation` or an address."""
-        self._dst = pointer, False
+        self._dst = pointer, False  # not on the host
 
     set_src_unified, set_dst_unified = set_src_host, set_dst_host
 

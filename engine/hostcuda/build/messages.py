@@ -76,7 +76,7 @@ def make_error(source: str, command: list[str], out: str, err: str) -> CompileEr
     if refusals := [line for line in err.splitlines() if _REFUSAL.search(line)]:
         # each sentence -> the first line with it; the last one comes first
         first_lines = {line.partition("error: ")[2]: line for line in reversed(refusals)}
-        # refusals of cudaBindTexture follow from that of the texture reference
+        # refusals of cudaBindTexture and cudaUnbindTexture follow from that of the texture reference
         has_references = any("texture references" in sentence for sentence in first_lines)
         unique = [
             line
@@ -111,7 +111,7 @@ def tidy(text: str, folder: Path, generated: str) -> str:
     inlined_at = ""  # the user's place in g++'s note about an inlined function
     for line in text.replace(f"{folder}{os.sep}", "").splitlines():
         located = _LOCATED.match(line)
-        if located:
+        if located:  # "file.cu:3:5: error: what" or a head, "file.cu: In function 'f':"
             inlined_at = "" if located["head"] else inlined_at
             file, what = located["file"] or located["head"], located["what"] or ""
             is_engines = (

@@ -198,7 +198,7 @@ def read(words: str | Iterable, include_dirs: Iterable | None, arch: str | None)
                 raise CompileError(f"the nvcc option {name} has no value", ["nvcc", *words])
             if name in _WITH_VALUE:
                 _WITH_VALUE[name](options, value)
-        elif word in _SWITCHES:
+        elif word in _SWITCHES:  # such as "-G": the names of the settings that it turns on
             for setting in _SWITCHES[word]:
                 setattr(options, setting, True)
         elif SOURCE.search(word):

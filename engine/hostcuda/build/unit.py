@@ -174,7 +174,10 @@ class Unit:
         return [flag for flag in flags if flag not in checkmode.OF_SOURCES]
 
     def make_prelude(self, *name: str) -> str:
-        """Return the path of the engine's header, precompiled for this unit, or of the file `name` beside it."""
+        """Return the path of the engine's header, precompiled for this unit, or of the file `name` beside it.
+
+        `name` is nothing or one name.
+        """
         return make_prelude(self.command, self.prelude_flags, *name, program=self.program)
 
     @property
@@ -197,10 +200,13 @@ class Unit:
 
     @property
     def files(self) -> list[str]:
-        """The texts of the files to compile: the source, and an ``#include`` for each further file of a program."""
+        """The texts of the files to compile: the source, and an ``#include`` for each further file of a program.
+
+        A ``#line`` names the file of what follows: the user's, and then `SKELETON`, the engine's own.
+        """
         main = (
             f'#line 1 "{messages.NAME}"\n'
-            + self.source.removeprefix("\ufeff")
+            + self.source.removeprefix("\ufeff")  # the byte order mark that some editors write
             + f'\n#line 1 "{SKELETON}"\n'
         )
         others = [f'#include "{path}"\n' for path in self.options.sources if self.program]
@@ -263,6 +269,8 @@ class Unit:
 
     def rewrite(self, text: str) -> Rewritten:
         """Rewrite the text of a preprocessed file of CUDA as C++ for the host's compiler."""
+        # Names() collects the kernels of a program, which its host code launches. The tool synccheck
+        # has to know where a thread returns early.
         return rewrite(text, Names() if self.program else None, "synccheck" in self.tools)
 
     def write_text(self, rewritten: str, why_fibers: str, without: Iterable[str] = ()) -> str:
@@ -282,7 +290,8 @@ class Unit:
                 text = add_loops(text, without)
             except RecursionError:
                 why_fibers = "its statements are nested too deeply"
-        # this macro reports that host code has called a kernel without <<<...>>>, and returns
+        # The macro HOSTCUDA_LAUNCHED reports that host code has called a kernel without <<<...>>>, and
+        # returns. PREFIX begins the names of the kernels' second versions, as loops.
         if self.program:
             bodies = [
                 body for body in find_kernel_bodies(text)[1] if not body.name.startswith(PREFIX)
@@ -323,6 +332,7 @@ class Unit:
         texts = [file.text for file in rewritten]
         if self.program:
             texts = self._add_entry(texts)
+        # where kernels are not trusted, this function refuses texts by an exception
         for text in texts if before_compile else ():
             before_compile(text)
         # the options "-lNAME" and "-LFOLDER" of a program
@@ -409,6 +419,7 @@ class Unit:
             folder = Path(place)
             try:
                 rewritten = plain.rewrite(plain.preprocess(folder).text).text
+                # any reason: without one, the text would have the loops that the engine writes
                 text = plain.write_text(rewritten, why_fibers="it is not to run")
             except CompileError:
                 return ""

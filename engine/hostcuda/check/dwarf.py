@@ -289,6 +289,7 @@ def find_element_type(kind: Type | None, size: int) -> Type | None:
 
     It is the type of the variable's elements, or an array of several of them.
     """
+    # parts: (name, offset in bytes, type) of each member or element
     while kind and kind.shape:  # an array, also of arrays
         kind = kind.parts[0][2]  # the type of its elements
     if kind is None or kind.size == size:

@@ -39,6 +39,7 @@ def find_parameters(
     `declarations` are the parameters as the kernel declares them: ["const float *x", "int n"] with
     the offsets [0, 8] gives {0: ("x", "float"), 8: ("n", "")}.
     """
+    # not strict: the declarations of a kernel that is not in the source are missing
     pairs = zip(offsets, map(_PARAMETER.search, declarations), strict=False)
     return {offset: (match[2], match[1] or "") for offset, match in pairs if match}
 
@@ -55,9 +56,11 @@ def format_element(
 ) -> str:
     """Return a place in an array as a kernel writes it: "x[1000], one past the end of 1000 floats".
 
-    The first five are the words that `PLACE` finds in a message: "9", "one", "past the end of",
-    "9", "4". The kernel's parameter is `name`, a pointer to the byte `start` of the allocation. If
-    the size of its type is not known, bytes are counted.
+    The first five are the words that `PLACE` finds in a message: "9", "one", "past the end of", "9"
+    and "4" in "element 9 of an allocation, one past the end of its 9 elements of 4 bytes"; `distance`
+    and `side` are None in "element 3 of an allocation of 9 elements of 4 bytes". The kernel's
+    parameter is `name`, a pointer to the byte `start` of the allocation. If the size of its type is
+    not known, bytes are counted.
     """
     at, away, end = (
         int(n) * int(unit_bytes)

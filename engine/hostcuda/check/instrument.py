@@ -276,7 +276,7 @@ def order_blocks(blocks: list[Block]) -> list[Block]:
     order = []
     for names in reversed(find_components(list(functions), callees.__getitem__)):
         for name in names:
-            order += _order_within(functions[name], functions[name][0])
+            order += _order_within(functions[name], functions[name][0])  # [0]: where it begins
     return order
 
 
@@ -317,10 +317,11 @@ def _order_within(blocks: list[Block], entry: Block) -> list[Block]:
 def instrument(text: str, checks: bool) -> str:
     """Return assembler text that logs accesses to memory by a few instructions, in place of the compiler's calls.
 
-    With `checks`, the calls stay, too. A piece is a run of such calls without a jump between. Its
-    entry in the log is its number, and then the addresses. Pieces are numbered in the order in
-    which divergent lanes run them, which the runtime relies on. Raises CompileError if the compiler
-    calls these functions in an unknown way: nothing would be counted.
+    The calls are those of ``-fsanitize=thread``, one before each access. With `checks`, they stay,
+    too. A piece is a run of such calls without a jump between. Its entry in the log is its number,
+    and then the addresses. Pieces are numbered in the order in which divergent lanes run them, which
+    the runtime relies on. Raises CompileError if the compiler calls these functions in an
+    unknown way: nothing would be counted.
     """
     lines = text.split("\n")
     for line in lines:

@@ -136,7 +136,7 @@ def choose_untrusted_flags(bounded: bool) -> list[str]:
     """Return g++'s further flags for kernels that may be hostile, [] if `untrusted` is not set.
 
     `bounded`: with checks of each index and address. The precompiled header is compiled without
-    these flags.
+    these flags. `untrusted` is a variable of this module, which `hostcuda.untrusted` sets.
     """
     return [*_UNTRUSTED, *(_BOUNDED if bounded else ())] if untrusted else []
 
@@ -293,8 +293,9 @@ def prepare(path: Path, tools: tuple[str, ...], alone: bool) -> None:
     """
     # clang's text may have strings with bytes that are not UTF-8
     text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    if before_link:
+    if before_link:  # where kernels are not trusted, it refuses texts by an exception
         before_link(text)
+    # memcpy and the like become functions of the runtime, which check what is written
     text = _WRITES.sub(
         r"\1__tsan_\2", add_red_zones(bounds.keep_local_checks(text, path.parent, untrusted))
     )

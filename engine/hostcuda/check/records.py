@@ -378,6 +378,7 @@ def add_module(
         # a source that was seen before keeps its number
         number = _unnamed.setdefault(source, len(_unnamed) + 1) if default_name else 1
         stem, dot, ending = default_name.rpartition(".")
+        # its name in the source, and its name in the records
         _names[str(path)] = (
             default_name,
             default_name if number == 1 else f"{stem}-{number}{dot}{ending}",

@@ -45,9 +45,10 @@ _FARTHEST_SLOT = 1 << 19  # bytes of a thread's stack
 def may_miss(assembly: str) -> bool:
     """Return whether a kernel's assembler text may have an access outside of an array that no check sees.
 
-    A hostile kernel could use it. The text is g++'s, compiled with frame pointers. Functions that
-    register a kernel, which are the engine's own, are left out. The answer is True where the text
-    cannot be judged: on other processors, with thread-local data, or with instructions that gather.
+    A hostile kernel could use such a "window" to other memory. The text is g++'s, compiled with
+    frame pointers. Functions that register a kernel, which are the engine's own, are left out. The
+    answer is True where the text cannot be judged: on other processors, with thread-local data, or
+    with instructions that gather.
     """
     if platform.machine() != "x86_64" or re.search(r"\t\.section\t\.tdata|\tv\w*gather", assembly):
         return True

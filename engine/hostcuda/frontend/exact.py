@@ -54,6 +54,7 @@ def make_exact(text: str, everywhere: bool) -> str:
     They are changed in device code; with `everywhere`, also in functions of the host.
     """
     scan = Scan(text)
+    # template parameters and aliases: T of "class T", "using T = int" and "typedef int T"
     own_types = {name for names in _TYPE_NAMES.findall(scan.code) for name in names if name}
     kinds = "|".join([_WORDS, _NAMES, *(rf"{name}\b" for name in sorted(own_types))])
     edits = [*_edit_shifts(scan.code), *_edit_casts(scan.code, kinds)]

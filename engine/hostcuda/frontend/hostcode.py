@@ -140,6 +140,7 @@ def register_instances(kernel: Kernel, code: str) -> list[Edit]:
         return []
     # A static variable whose first value registers the instance; the body names it, so that each
     # instance has it.
+    # 1024: CUDA's most threads per block, where the kernel has no __launch_bounds__
     of_template = f"hostcuda::OfTemplate<{write_pointer(kernel, arguments)}>"
     text = f" (void)&{of_template}::template registered<({kernel.bounds or 1024})>;"
     return [*edits, (kernel.open + 1, kernel.open + 1, text)]

@@ -69,7 +69,7 @@ def preprocess(
     command = [*command, *toolchain.preprocessing_flags(command[:1]), *files]
     status, out, err = toolchain.run(command, cwd=folder)
     if status:
-        return Preprocessed("", [], [], True, (command, out, err))
+        return Preprocessed("", [], [], True, (command, out, err))  # nothing but the error
     output = _read(place / "unit.i")
     if 'R"' in output:  # a raw string may have line breaks, which are to stay in it
         output = _RAW.sub(lambda match: match[0].replace("\n", _BREAK), output)

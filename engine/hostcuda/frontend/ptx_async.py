@@ -299,6 +299,7 @@ def translate(statement: Operands, name: str, operands: list[str]) -> str | None
     if name.startswith(("mbarrier.", "cp.async.mbarrier.")):
         return _translate_mbarrier(statement, name, operands)
     if (match := _FENCE.fullmatch(name)) and not operands:
+        # which memory the fence is for: the one that its name has, or both
         shared, global_ = (
             "false" if match["space"] and not match["space"].startswith(space) else "true"
             for space in ("shared", "global")
@@ -306,7 +307,7 @@ def translate(statement: Operands, name: str, operands: list[str]) -> str | None
         return f"hostcuda_proxy_fence({shared}, {global_}); "
     if name == "fence.mbarrier_init.release.cluster" and not operands:
         return "hostcuda_cluster_fence(); "
-    if _NOTHING.fullmatch(name):
+    if _NOTHING.fullmatch(name):  # such as "prefetch.global.L2": without effect on the CPU
         return "; "
     if (match := _DEPENDENT.fullmatch(name)) and not operands:
         return f"hostcuda_grid_{match['kind']}(); "

@@ -373,7 +373,9 @@ def rewrite(
                 edits += hostcode.register_instances(kernel, scan.code)
         edits += hostcode.edit_launches(scan, names)
     defined = [kernel for kernel in kernels if not kernel.declared]
+    # names that kernels of several namespaces have
     shared = _find_shared_names(defined) if names is not None else set()
+    # "f(float *, int)" and "f", or "n::f" if `shared` has it -> ("float *x", "int n")
     parameters = {}
     for kernel in defined:
         types = " ".join(", ".join(map(hostcode.remove_default, kernel.parameters)).split())

@@ -181,7 +181,7 @@ def find_side_errors(
         function for function in _find_functions(scan) if scan.scope(function.open) is not None
     ]
     yield from _find_exceptions(scan, functions)
-    sides = _collect_sides(scan, functions)
+    sides = _collect_sides(scan, functions)  # function's name -> {"host"}, {"device"} or both
     # symbol "_Z1fv" -> (plain name "f", as shown "void f()", the lines about it, its calls "_Z1gi/2
     # _ZN1n1hEv/7")
     nodes = {

@@ -94,6 +94,7 @@ def replace_doubtful_sizes(text: str) -> str:
         # a regular expression: this number or product, unless it is a member, or behind another factor
         number = r"(?<![\w.*])(?<!\* )" + r"\s*\*\s*".join(re.findall(r"\w+", arguments[size]))
         body = scan.code[function : scan.closing[function]]
+        # the last argument: whether it has to count the elements of these very pointers
         if _COUNT.fullmatch(arguments[size]) and _counts_elements(
             number, pointers, body, call[1] != "Malloc" or arguments[size][:1].isdigit()
         ):

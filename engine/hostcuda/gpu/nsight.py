@@ -32,6 +32,7 @@ def find(tool: str) -> str | None:
         for folder in sorted(Path(place).glob("nvidia/cu[0-9]*"), reverse=True)
     ]
     for home in [*filter(None, homes), "/usr/local/cuda", *wheels]:
+        # the second as in compute-sanitizer/compute-sanitizer
         for path in (Path(home) / "bin" / tool, Path(home) / tool / tool):
             if os.access(path, os.X_OK) and path.is_file():
                 return str(path)

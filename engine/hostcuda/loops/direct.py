@@ -45,7 +45,7 @@ def mark_loops(kernel: KernelPlan, nodes: list[Node]) -> list[Node]:
 
     `nodes` are the kernel's outer statements; returns them, with a final ``if`` around a loop
     opened: ``if (c) { a; b; }`` becomes ``if (!c) return;`` (a node of the kind "guard") and the
-    statements a and b. Raises `NeedsFibers` if there is no loop.
+    statements a and b. Raises `NeedsFibers` (each thread has to get a stack) if there is no loop.
     """
     reader = kernel.reader
     head_words = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]))
@@ -62,8 +62,10 @@ def mark_loops(kernel: KernelPlan, nodes: list[Node]) -> list[Node]:
             {reader.text(at) for at in find_declared_names(reader, statements)}
             for statements in (before, inner)
         )
+        # the sign after the word "if"
         if reader.text(last.first + 1) != "(" or (names_before | head_words) & inner_names:
             break  # an "if constexpr"; or without the braces two variables would have the same name
+        # `condition` is a span (first, last) of tokens
         guard = Node("guard", *condition, {"condition": condition}, [Node("return", *condition)])
         guard.start = reader.tokens[condition[0]].start
         nodes = [*before, guard, *inner]
@@ -85,6 +87,7 @@ def find_last_return(steps: Sequence[PlanStep]) -> PlanStep | None:
 def require_one_section(items: list[Item]) -> None:
     """Raise `NeedsFibers` unless all threads of a kernel without barriers begin and end their loops together.
 
+    The caller then compiles the kernel with a stack per thread, not as a loop over threads.
     `items` are the parts of the kernel. All but the last have to be done once per block; threads run
     the last one, a `Section`, and may return in its first region only.
     """
@@ -102,6 +105,7 @@ def require_one_section(items: list[Item]) -> None:
 def require_vectorizable(kernel: KernelPlan, section: Section, rows: Rows) -> None:
     """Raise `NeedsFibers` unless g++ can vectorize the loop over neighboring threads in a kernel without barriers.
 
+    The caller then compiles the kernel with a stack per thread, not as a loop over threads.
     Neighbors have to use neighbors in memory, and each product of floats has to be added to
     something, as in a convolution. `rows` tells which variables are the same for a row of threads,
     or grow by 1 per thread.
@@ -109,6 +113,8 @@ def require_vectorizable(kernel: KernelPlan, section: Section, rows: Rows) -> No
     for variable in kernel.variables:
         # a number, or a pointer to numbers: no float **
         is_plain = set(variable.specifiers.split()) <= _NUMBERS and variable.signs.count("*") < 2
+        # a variable with a value per thread ("kept") that is used or declared outside of this loop;
+        # a "uniform" one has the same value in all threads
         outside = variable.role == "kept" and (
             variable.uses - section.places or variable.region not in section.places
         )

@@ -136,6 +136,7 @@ class EffectsReader:
                 continue
             effects.uses.add(variable)
             use = _Use(self, scope, first, last, copied)
+            # not copied: a pointer or reference to it may stay behind
             if not use.is_copied(variable, at):
                 effects.addressed.add(variable)
             if use.changes or variable.array:  # of an array, an element may change
@@ -192,7 +193,7 @@ class EffectsReader:
         `scope` maps names to variables; a declaration adds its names.
         """
         if node.kind == "declaration":
-            return self.read_declaration(node.first, node.last - 1, scope)
+            return self.read_declaration(node.first, node.last - 1, scope)  # without the ";"
         if node.kind == "expression":
             self.require_expression(node.first, node.last - 1, scope)
             return self.read_expression(node.first, node.last, scope)
@@ -214,7 +215,10 @@ class EffectsReader:
         return effects
 
     def require_declaration(self, first: int, last: int, scope: Scope) -> None:
-        """Raise `NeedsFibers` if tokens[first:last] look like a declaration and may be an expression: ``x * y;``."""
+        """Raise `NeedsFibers` if tokens[first:last] look like a declaration and may be an expression: ``x * y;``.
+
+        The kernel then gets a stack per thread: no loop over threads is written for it.
+        """
         for at in self.reader.outside_brackets(first, self.reader.require_type_end(first, last)):
             name = self.reader.text(at)
             # a variable, where a type should be
@@ -225,7 +229,7 @@ class EffectsReader:
         """Raise `NeedsFibers` if what was taken for an expression, tokens[first:last], is a declaration.
 
         An example is ``int (*p)[3] = &row``. A declaration begins with a type, or has two operands
-        without an operator between them.
+        without an operator between them. After `NeedsFibers` the kernel gets a stack per thread.
         """
         word, reader = self.reader.text(first), self.reader
         names = self.file.types.keys() | self.parameters | SPECIFIERS | BUILT_IN | CLASSES

@@ -77,7 +77,8 @@ def replace_warp_functions(statement: Statement, numbers: Iterator[int]) -> list
     """Return edits (start, end, text) that replace all warp functions in a statement, such as ``__shfl_down_sync``.
 
     Each becomes calls of the engine's own: every lane offers its value, the lanes meet, and each
-    takes the value that it needs. `numbers` yields a number for each meeting.
+    takes the value that it needs. `numbers` yields a number for each meeting. Raises `NeedsFibers`
+    (the kernel then gets a stack per thread) if the calls may not be moved before the statement.
     """
     reader, node = statement.reader, statement.node
     places = [at for at in range(*statement.span) if reader.text(at) in WARP_FUNCTIONS]
@@ -91,6 +92,7 @@ def replace_warp_functions(statement: Statement, numbers: Iterator[int]) -> list
     ):
         # __syncwarp(mask) is all of the statement: only the lanes' meeting is left
         first, last = (node.first + 2, node.last - 2)  # the tokens of the mask
+        # code with which the compiler proves that the mask has all lanes; "" for a number
         proof = _write_mask_proof(statement, name, (first, last)) if first < last else ""
         return statement.put_before(
             f"{proof}{MEETING}({next(numbers)}, sync);", [(node.first, node.last, "")]

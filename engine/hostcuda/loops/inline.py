@@ -88,6 +88,7 @@ def inline(
     text, list of the `Kernel`s in it, dict: a kernel's name -> why warp functions are left). What
     is left is refused later.
     """
+    # the set: (kernel, function with shared memory) of calls that were replaced, one at most
     reasons, numbers, calls_with_shared = {}, count(1), set()
     for _ in range(_DEEPEST_CALL):
         functions, edits = _find_functions(scan, file), []

@@ -199,6 +199,7 @@ class Statement:
             # C++ computes the value of an assignment before its target
             if text(at) in ASSIGNMENTS and at > calls[0][0]:
                 return False
+        # one assignment: the statement's own
         return has_no_effects(self.reader, first, last, self.file, calls, assignments=1)
 
     def put_before(self, before: str, replaced: Iterable[tuple[int, int, str]] = ()) -> list[Edit]:

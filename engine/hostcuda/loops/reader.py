@@ -72,7 +72,11 @@ class Reader(Tokens):
         return nodes
 
     def read_statement(self, at: int) -> Node:
-        """Return the statement that begins at token `at`, and all statements in it, as a tree of `Node`s."""
+        """Return the statement that begins at token `at`, and all statements in it, as a tree of `Node`s.
+
+        A node notes whether all threads of the block meet in it (`barrier`), or those of a warp
+        (`rendezvous`).
+        """
         if at >= len(self.tokens):
             raise NeedsFibers("a statement does not end")
         node = self._read_by_first_word(at)
@@ -249,7 +253,7 @@ class Reader(Tokens):
 
         For ``int *p[3] = {}`` these are: the index of the token ``p``, the text "*", and the spans
         (first, last) of the tokens ``[3]`` and ``= {}``. A span is empty if there are no bounds, or
-        no initializer.
+        no initializer. After `NeedsFibers` the kernel gets a stack per thread.
         """
         declarators, at = [], self.find_type_end(first, last)
         for begin, end in self.split(at or last, last):
