@@ -34,7 +34,7 @@ def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
     """
     require_columns(table, ["kernel", "label", "us", "published_us"], "draw.kernel_times")
     groups = dict(iter(table.groupby("kernel", sort=False)))
-    # the title names it
+    # the title names the kernel whose slowest and fastest row differ most
     worst = max(groups, key=lambda name: groups[name]["us"].max() / groups[name]["us"].min())
     rows = groups[worst].sort_values("us")
     ratio = rows["us"].iloc[-1] / rows["us"].iloc[0]
@@ -102,6 +102,7 @@ def accuracies(page: Page, curves: Mapping[str, pd.Series]) -> None:
     page.small(12, 66, "%")
     page.alt, page.plain = "Line chart, accuracy over epochs.", "Figure: accuracy over epochs"
     ends = {}  # a line's name -> its last value and its colour, for `name_ends`
+    # not strict: there are five colours, mostly for fewer lines
     for (name, curve), color in zip(curves.items(), style.CYCLE, strict=False):
         ax.plot(curve.index, 100 * curve, color=color, lw=2.6 if not ends else 1.8)
         ends[name] = 100 * curve.iloc[-1], color
@@ -126,6 +127,7 @@ def epoch_times(
     levels : mapping of str to float, optional
         Seconds of trainings with one image per step: horizontal lines.
     device : str
+        What measured it: a part of the subtitle.
     """
     levels = dict(levels or {})
     if not lines or any(len(line) < 2 for line in lines.values()):
@@ -142,6 +144,7 @@ def epoch_times(
     page.alt = "Line chart, seconds per epoch."
     page.plain = "Figure: the time of an epoch over the images per step"
     ends = {}  # a line's name -> its last value and its colour, for `name_ends`
+    # not strict: there are five colours, mostly for fewer lines
     for (label, seconds), color in zip(lines.items(), style.CYCLE, strict=False):
         ax.plot(seconds.index, seconds, color=color, marker="o", ms=5)
         ends[label] = seconds.iloc[-1], color
@@ -159,13 +162,13 @@ def epoch_times(
 
 @on_new_page
 def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
-    """Draw the time of additions to memory over the threads per address, on logarithmic scales.
+    """Draw the time of atomic additions over the number of threads that add to one address, on logarithmic scales.
 
     Parameters
     ----------
     table : DataFrame
-        Microseconds: a row per number of threads per address, a column per pattern. The first
-        column is bold.
+        Microseconds: a row per number of threads per address, a column per line of the chart, by
+        its name. The first name is bold.
     device : str
         What measured it: a part of the subtitle.
     """
@@ -184,11 +187,12 @@ def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
     page.alt = "Line chart, time over the threads per address."
     page.plain = "Figure: what additions to one address cost"
     ends = {}  # a line's name -> its last value and its colour, for `name_ends`
+    # not strict: there are five colours, mostly for fewer lines
     for (name, line), color in zip(table.items(), style.CYCLE, strict=False):
         ax.plot(line.index, line, color=color, marker="o", ms=5)
         ends[name] = line.iloc[-1], color
         page.alt += (
-            f" {name}: {', '.join(f'{value:.3g} with {share:,}' for share, value in line.items())}."
+            f" {name}: {', '.join(f'{us:.3g} with {threads:,}' for threads, us in line.items())}."
         )
     set_ticks(ax.xaxis, log_ticks(*ax.get_xlim(), (1,)))
     set_ticks(ax.yaxis, log_ticks(*ax.get_ylim(), (1, 2, 5)))

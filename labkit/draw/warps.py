@@ -218,12 +218,12 @@ class Turns:
 
     @property
     def number(self) -> int:
-        """The number of turns."""
+        """The number of turns: a line of the panel for each."""
         return sum(map(len, self.groups))
 
     @property
     def height(self) -> float:
-        """The pixels of the panel."""
+        """The height of the panel [pixels]: of its lines, and of the caption and the columns' numbers above them."""
         return 62 + self.step * self.number
 
 
@@ -249,10 +249,11 @@ def draw_turns(page: Page, top: float, name: str, request: Turns) -> None:
         lw=2,
         zorder=3,
     )
+    # the first turn of a group is needed, the others are conflicts
     turns = [(turn, bool(i)) for group in request.groups for i, turn in enumerate(group)]
     for i, (turn, is_conflict) in enumerate(turns):
         y = top + 42 + step * i
-        if i < 3 or i == len(turns) - 1:
+        if i < 3 or i == len(turns) - 1:  # only these lines get a label
             page.small(left - 10, y + step / 2 + 4, f"{request.line} {i + 1}", ha="right")
         for column, text in turn.items():
             page.rect(
@@ -272,7 +273,7 @@ def draw_turns(page: Page, top: float, name: str, request: Turns) -> None:
                 zorder=4,
                 color=style.INK if is_conflict else style.PAPER,
             )
-        for note in request.notes[i : i + 1]:
+        for note in request.notes[i : i + 1]:  # none, if there are no notes
             page.text(right + 8, y + step / 2 + 3, note, size=6.8, family=style.MONO)
 
 
@@ -337,9 +338,9 @@ def constant_turns(lanes: Mapping[int, int], write: Callable[[int], str]) -> Tur
     """Return the turns of a read of constant memory: one serves the lanes that ask for one element.
 
     `lanes` maps a lane to its element, or to the element's address; `write` returns the name of
-    such an element.
+    such an element, "mask[3]".
     """
-    turns = {
+    turns = {  # element -> the lanes that ask for it
         element: [lane for lane in lanes if lanes[lane] == element]
         for element in dict.fromkeys(lanes.values())
     }
@@ -347,6 +348,7 @@ def constant_turns(lanes: Mapping[int, int], write: Callable[[int], str]) -> Tur
     words = f"{len(sizes)} turns of {'up to ' * (len({*sizes}) > 1)}{count(max(sizes), 'lane')}"
     if len(sizes) == 1:
         words = f"1 turn serves {'all 32' if sizes == [WARP] else sizes[0]} lanes"
+    # a turn: lane -> text in its box, here none
     texts = [dict.fromkeys(served, "") for served in turns.values()]
     return Turns(
         column="lane", line="turn", step=14, groups=[texts], words=words, notes=[*map(write, turns)]
@@ -354,7 +356,7 @@ def constant_turns(lanes: Mapping[int, int], write: Callable[[int], str]) -> Tur
 
 
 def shared_turns(lanes: Mapping[int, int], size: int = 4, load: bool = True) -> Turns:
-    """Return a request to shared memory as its wavefronts, one turn each.
+    """Return a warp's request to shared memory as a panel to draw: its wavefronts, and what they are in words.
 
     `lanes` maps a lane to the address of its `size` bytes; `load` says whether the request is a
     load.
@@ -369,14 +371,15 @@ def shared_turns(lanes: Mapping[int, int], size: int = 4, load: bool = True) -> 
 
 
 def list_wavefronts(lanes: Mapping[int, int], size: int, load: bool) -> list[list[dict[int, str]]]:
-    """Return the wavefronts of a request to shared memory, as group -> wavefront -> bank -> text.
+    """Return the wavefronts of a request to shared memory: a list per group of lanes, with a dict per wavefront.
 
-    A group are lanes that are served together: its first wavefront is needed, the others are
-    conflicts. The text of a bank is the lane that it serves, "5", or how many lanes, "3×". A bank
-    serves one word of 4 bytes per wavefront, to any number of lanes. Accesses of 8 or 16 bytes per
-    lane are served for half or a quarter of a warp at a time; for twice as many lanes if all
-    neighbours load the same (measured on an H200, and counted so by the engine). The parameters are
-    those of `shared_turns`: lane -> address, bytes per lane, and whether it is a load.
+    The dict maps each bank that is busy to a text: the lane that it serves, "5", or how many lanes,
+    "3×". A group are lanes that are served together: its first wavefront is needed, the others are
+    conflicts. A bank serves one word of 4 bytes per wavefront, to any number of lanes. Accesses of
+    8 or 16 bytes per lane are served for half or a quarter of a warp at a time; for twice as many
+    lanes if all neighbours load the same (measured on an H200, and counted so by the engine).
+
+    `lanes` maps a lane to the address of its `size` bytes; `load` is whether the request is a load.
     """
     words = max(1, size // 4)  # per lane
     group = WARP // words  # lanes that are served together

@@ -62,7 +62,8 @@ def accesses(of: Variant | int, layer: Layer | str, line: int | None = None) -> 
     lines = variant.source.splitlines()
     if line is not None and not (isinstance(line, int) and 1 <= line <= len(lines)):
         raise LabError(f"line = {line!r}: {variant.file_name} has the lines 1 to {len(lines)}")
-    # The rows that `_list_accesses` has returned in the child process.
+    # The dicts that `_list_accesses` has returned in the child process: first the place and the
+    # warp (without accesses, only the "lines" that have some), then one per access, the worst first.
     where, *records = child.trace(
         variant, layer, __name__, "profile", "drawing the accesses", line=line
     )
@@ -73,7 +74,7 @@ def accesses(of: Variant | int, layer: Layer | str, line: int | None = None) -> 
             f"{which}{variant.file_name} accesses no global, shared or constant memory; lines that do: "
             f"{lines_text}"
         )
-    # JSON has made the lanes' numbers texts.
+    # the keys of "lanes" become integers again: JSON has made them texts
     worst, *following = (
         WarpAccess(**record | {"lanes": {int(lane): at for lane, at in record["lanes"].items()}})
         for record in records

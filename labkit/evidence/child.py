@@ -127,12 +127,14 @@ def read_runs(folder: Path) -> list[dict]:
 
 
 def load_plans(folder: Path) -> Iterator[tuple[Plan, dict]]:
-    """Yield, in the child, each variant's plan with random images loaded, and the `arguments` of `prepare_command`.
+    """Yield, in the child process, a plan that is ready to run per variant, and the `arguments` of `prepare_command`.
 
-    Write a line per variant to the file "ran" in `folder`. If one does not compile, write the error
-    to the file "refused", and yield no more.
+    A plan is the variant compiled for the layer, with its arrays on the device: here random images
+    and weights. For each, a line is added to the file "ran" in `folder`, which `read_runs` reads.
+    If one does not compile, the error is written to the file "refused", and no more are yielded.
     """
     hostcuda.ensure_context()
+    # `prepare_command` has written the job
     variants, layer, batch, arguments = pickle.loads((folder / "job").read_bytes())
     rng = np.random.default_rng(2)
     x, k = rng.random(layer.x_shape(batch), np.float32), rng.random(layer.k_shape, np.float32)

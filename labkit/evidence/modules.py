@@ -55,9 +55,10 @@ class _KeptFunction:
 
 
 def keep_launches(module: Any, name: str, compiler_arguments: Mapping) -> None:
-    """Keep the last launch of a module's kernels in ``module.kept``, and how it was compiled in ``module.compiled``.
+    """Keep each next launch of a module's kernels in ``module.kept``, so that `sanitize_module` can repeat the last.
 
-    `name` is the variable that the notebook has for it.
+    ``module.compiled`` gets the arguments that it was compiled with. `name` is the module's variable
+    in the notebook, for messages.
     """
     module.kept, module.compiled = None, dict(compiler_arguments)
     get_function = module.get_function
@@ -108,11 +109,13 @@ def sanitize_module(
     with temporary.folder() as folder:
         job = (module.compiled, launch.kernel, arguments, launch.geometry)
         (folder / "job").write_bytes(pickle.dumps(job))
+        # the new process runs this module as a program, which repeats the job
         command = processes.own_program(__name__, str(folder))
         with show_progress(None, f"sanitizing {launch.kernel}"):
             findings = hostcuda.sanitize.watch(
                 command, tool, engine=engine, timeout=timeout, capture=True
             )
+    # a finding explains why the process failed
     if not findings.rows or findings.ended.interrupted:
         findings.ended.require("sanitizing", findings.note)
     return findings

@@ -53,13 +53,15 @@ class VariantProfile(hostcuda.profile.Profile):
         return counts
 
     def waste(self, label: str) -> Waste | None:
-        """Return the largest waste of a variant, given by its label; None if it is less than a quarter.
+        """Return the largest waste of a variant, given by its label; None if `find_waste` finds less than a quarter.
 
         Wasted are the sectors, wavefronts and constant requests of a line above what its bytes
         need, as a part of all that the launches made.
         """
         launches = []
         for row in self.table[self.table["variant"] == label].to_dict("records"):
+            # The rows of this launch, one per place in the code that accesses memory. A table
+            # without any row has no columns either.
             sites = (
                 self.sites[self.sites["launch"] == row["launch"]] if len(self.sites) else self.sites
             )
@@ -121,9 +123,10 @@ def profile(
 
     Raises
     ------
+    LabError
+        If a variant does not support the layer, or the batch is not a positive integer.
     EngineError
-        If a variant does not support the layer, the batch is not a positive integer, or the process
-        failed; the message has its last output.
+        If the process failed; the message has its last output.
     CompileError
         If a variant does not compile.
     """

@@ -62,13 +62,14 @@ def sanitize(
 
     Raises
     ------
+    LabError
+        If a variant does not support the layer, or the batch is not a positive integer.
     EngineError
-        If a variant does not support the layer, the batch is not a positive integer, or the process
-        failed without a finding.
+        If the process failed without a finding.
     CompileError
         If a variant does not compile.
     """
-    if hasattr(variants, "get_function"):
+    if hasattr(variants, "get_function"):  # a module
         return sanitize_module(variants, tool, engine, timeout)
     findings, runs = child.watch_variants(
         "sanitizing", watch, variants, layer, batch, engine=engine, timeout=timeout, tool=tool

@@ -88,7 +88,11 @@ class Follower:
         self._at = self._depth = 0
 
     def follow(self, code: str, line: int = 1) -> None:
-        """Execute statements whose first line has this number; raise NotKnown if that is not possible."""
+        """Execute statements in C: update `names`, the values of the variables, and the lists of what was done.
+
+        `line` is the number of the code's first line. Raises NotKnown if the code is too long or
+        cannot be followed.
+        """
         self._tokens = [
             (token, number)
             for number, text in enumerate(code.splitlines(), line)
@@ -327,7 +331,7 @@ def _apply(operator: str, left: int, right: int) -> int:
 
 
 def compute(expression: str, names: Mapping[str, int]) -> int | None:
-    """Return the value of an expression of integers in C, "T + K / 2"; None if it is not known.
+    """Return the value of an expression of integers in C, "T + K / 2", as C computes it; None if it is not known.
 
     `names` maps the variables to their values.
     """
@@ -354,7 +358,7 @@ def find_body(code: str, kernel: str) -> tuple[str, int]:
 
 
 def list_taken(code: str, kernel: str, array: str, names: Mapping[str, int]) -> list[int]:
-    """Return the indices of the elements of an array that a thread takes, in its order; [] if that is not known.
+    """Return the indices of the elements of an array that a thread uses, in its order; [] if that is not known.
 
     `names` has the values of the kernel's arguments and of the thread: {"n": 4096, "threadIdx.x": 5,
     "blockIdx.x": 0}. The launch has 8 blocks of 128 threads, unless `names` say otherwise.
@@ -398,14 +402,16 @@ def describe_tile_rows(code: str, names: Mapping[str, int] = _TILES) -> str:
 def describe_shares(
     code: str, kernel: str, array: str, n: int, blocks: int, threads: int, what: str
 ) -> str:
-    """Return a sentence if not each of n elements of an array is taken by one thread of a launch; or "".
+    """Return a sentence if not each of n elements of an array is used by exactly one thread of a launch; or "".
 
-    "" also if the kernel's text cannot be followed. `what` says what an element is: "element".
+    "With n = 1,000 and 3 blocks of 64 threads, no thread takes element 192." A thread takes an
+    element if it executes a statement with ``array[index]``. "" also if the kernel's text cannot be
+    followed. `what` says what an element is: "element".
     """
     body, line = find_body(code, kernel)
     owners: dict[int, str] = {}
     launch = f"With n = {n:,} and {blocks} blocks of {threads} threads,"
-    budget = _BUDGET
+    budget = _BUDGET  # tokens of the code that all threads together may read: a loop may not end
     for block, thread in ((b, t) for b in range(blocks) for t in range(threads)):
         follower = Follower(
             {
@@ -438,6 +444,7 @@ def describe_shares(
                 return f"{launch} {what} {taken.index} is taken more than once: {both}, in line {taken.line}."
             owners[taken.index] = owner
     missing = next((index for index in range(n) if index not in owners), None)
+    # a kernel without this array in its text reads it by another way, such as a pointer
     if missing is None or not re.search(rf"\b{array}\[", body):
         return ""
     return f"{launch} no thread takes {what} {missing}."
