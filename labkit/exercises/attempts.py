@@ -58,14 +58,17 @@ def write_job(exercise: Exercise, source: str, folder: Path) -> tuple[list[str],
     environment = {
         **processes.OWN_MODULES,
         "HOSTCUDA_ENGINE": "cpu",
-        "HOSTCUDA_CHECK": CHECKS,
+        "HOSTCUDA_CHECK": CHECKS,  # the engine counts, and looks for mistakes
         "HOSTCUDA_CHECK_OUT": str(folder / "events"),
     }
     return [sys.executable, "-m", _GRADER, str(folder)], environment
 
 
 def collect_result(exercise: Exercise, folder: Path, child: processes.Ended) -> ChildResult:
-    """Return the arrays and events that a child process has left in its folder; `child` says how it ended."""
+    """Return the arrays and events that a child process has left in its folder; `child` says how it ended.
+
+    An event is a dict: a mark of the grader, or what the engine has counted and found in a launch.
+    """
     arrays = {}
     for path in folder.glob("*.npy"):
         # incomplete: the child was stopped while it wrote
@@ -92,10 +95,12 @@ def sort_by_case(
 def write_texts(
     exercise: Exercise, number: int, texts: Sequence[str], folder: Path
 ) -> tuple[list[str], dict[str, str]]:
-    """Write the input of a child process that runs texts on the case of this number; return as `write_job` does.
+    """Write the input of a child process that runs several sources on one case, given by its number.
 
-    What text 0 leaves goes to the folder ``0``, in the form of `collect_result`.
+    Returns its command and its environment variables. What text 0 leaves, its arrays and events, goes to
+    the folder ``0`` in this folder, that of text 1 to ``1``.
     """
+    # the exercise and the inputs; the text does not matter, as each one is written below
     command, environment = write_job(exercise, texts[0], folder)
     for place, text in enumerate(texts):
         (folder / str(place)).mkdir()
@@ -106,7 +111,7 @@ def write_texts(
 def map_in_parallel(
     function: Callable[[_Item], _Answer], items: Sequence[_Item]
 ) -> Iterator[_Answer]:
-    """Yield the function's answers for the items, in order; items that have not begun at the last use never do."""
+    """Yield the function's answers for the items, in order; if the caller stops iterating, no further item begins."""
     with ThreadPoolExecutor(_WORKERS) as pool:
         futures = [pool.submit(function, item) for item in items]
         try:
@@ -120,7 +125,7 @@ def map_in_parallel(
 def run_texts(
     exercise: Exercise, case: str, texts: Sequence[str], deadline: float
 ) -> Iterator[bool]:
-    """Yield for each text whether it is clean and right on a case; False from the deadline on.
+    """Yield for each text whether it runs without findings and with right results on a case; False after the deadline.
 
     Parameters
     ----------
@@ -129,6 +134,7 @@ def run_texts(
     case : str
         The name of the case.
     texts : sequence of str
+        Sources: changed versions of the wrong attempt.
     deadline : float
         On the clock of `time.monotonic`.
     """

@@ -37,9 +37,13 @@ _THREADS = "gridDim.x * gridDim.y * gridDim.z * blockDim.x * blockDim.y * blockD
 
 
 def make_cheats(exercise: Exercise, right: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield (name, source) of each cheat; `right` are sources of kernels with right results, the solution first."""
+    """Yield (name, source) of kernels that get around what an exercise teaches, to test that its goals refuse them.
+
+    `right` are sources of kernels with right results, the solution first: the cheats are made from
+    them.
+    """
     right = list(dict.fromkeys(right))
-    if isinstance(exercise.subject, Kernels):
+    if isinstance(exercise.subject, Kernels):  # its launches have the expected values
         yield from _store_answers(exercise, right[0])
     # one is enough
     yield from [

@@ -44,6 +44,7 @@ def list_differences(source: str, solution: str) -> list[Difference]:
     """Return the places where an attempt is not as the solution, in order; names and comments do not count."""
     source, solution = without_comments(source), without_comments(solution)
     found = _compare(source, solution)
+    # Names do not count, so those of the solution are replaced by the attempt's first.
     # (a name that only the solution has, a name that stands for it in the attempt) -> how often
     own_names, right_names = {*WORD.findall(source)}, {*WORD.findall(solution)}
     pairs = Counter(
@@ -54,7 +55,7 @@ def list_differences(source: str, solution: str) -> list[Difference]:
         and right not in own_names
         and not {right, own} & _NO_NAMES
     )
-    names = {
+    names = {  # of several pairs for a name the last one stays: the most common
         right: own
         for (right, own), times in reversed(pairs.most_common())
         # the attempt's name may stand for something else in the solution
@@ -67,6 +68,7 @@ def list_differences(source: str, solution: str) -> list[Difference]:
 
 def apply(source: str, changes: Changes) -> str:
     """Return the attempt with these differences made as in the solution."""
+    # from the last one on, so that the places of the others stay
     for each in sorted(changes, reverse=True):
         before, right, behind = source[: each.begin], each.right, source[each.end :]
         # words must not grow together
@@ -79,7 +81,7 @@ def apply(source: str, changes: Changes) -> str:
 
 
 def list_lines(changes: Changes) -> list[int]:
-    """Return the numbers of the lines of the attempt in which changes are, in order."""
+    """Return the numbers of the attempt's lines that these changes touch, in ascending order."""
     return sorted({line for each in changes for line in range(each.first, each.last + 1)})
 
 

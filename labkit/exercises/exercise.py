@@ -108,6 +108,7 @@ class Bound(NamedTuple):
 
     def holds(self, counts: Counts) -> bool:
         """Return whether these counts of one case keep to the limit."""
+        # a number, or a share of the counter `of`
         limit = self.value * counts.get(self.of, 0.0) if self.of else self.value
         number = counts.get(self.counter, 0.0)
         return number >= limit if self.is_least else number <= limit
@@ -178,6 +179,7 @@ class Goal:
     def describe(self, reached: float) -> str:
         """Return this number as text, "1.05"; with more digits if it misses the goal by less than these show."""
         text = format_number(reached)
+        # "1.05, wanted at most 1.05" would puzzle where the number is 1.0501
         return (
             f"{reached:.6g}" if not self.met(reached) and self.wanted.endswith(f" {text}") else text
         )
@@ -243,7 +245,11 @@ def counted(
     most_bounds = [Bound(counter, value, False, of) for counter, (of, value) in limits.items()]
 
     def compute_number(counts: Mapping[str, Counts]) -> float:
-        """Return the counter over the divisor; infinity, of the sign that misses the goal, for other work."""
+        """Return the counter over the divisor; for other work than the exercise asks for, an infinity.
+
+        The infinity has the sign that misses the goal. `counts` maps the names of cases to their
+        counts.
+        """
         missed = -math.inf if "at_least" in wanted else math.inf
         if not all(bound.holds(counts[on]) for bound in least_bounds):
             return missed
@@ -390,6 +396,7 @@ class Exercise:
 
     def with_seed(self, seed: str) -> Exercise:
         """Return a copy with a hidden shape and inputs drawn from a seed, which a reader cannot know beforehand."""
+        # the shape from a hash, which the attempt's process may get: it gives no way to the inputs
         return replace(self, seed=seed, subject=self.subject.draw(_hash_for_shapes(seed), seed))
 
     @property
@@ -420,12 +427,15 @@ class Exercise:
 
     @cached_property
     def start(self) -> str:
-        """The starting code, what stands after #ifdef SKELETON; empty for an exercise that is answered by numbers."""
+        """The starting code: the text after #ifdef SKELETON in its file; empty if it is answered by numbers."""
         return select_view(read(self.file), skeleton=True) if self.file else ""
 
     @cached_property
     def solution(self) -> str:
-        """The lab's own solution, what stands after #else; empty in the students' edition, and if numbers answer."""
+        """The lab's own solution: the text after #else in its file.
+
+        Empty in the students' edition, and for an exercise that is answered by numbers.
+        """
         return select_view(read(self.file), skeleton=False) if self.file else ""
 
     def attempt(self, answer: object) -> str:
@@ -598,7 +608,7 @@ def exercise(which: str | Path) -> Exercise:
     is_path = bool(name) and (
         isinstance(which, Path) or "/" in name or os.sep in name or Path(name).is_dir()
     )
-    named = _find_folder(name)
+    named = _find_folder(name)  # the folder of a known exercise, or None
     # A number of the series wins over a folder of that name; an existing folder over an added
     # exercise.
     if (

@@ -247,9 +247,9 @@ def _write_advice(result: Grade, source: str, record: bool) -> str:
 
 
 def describe_times(exercise: Exercise) -> str:
-    """Return a sentence with the recorded op times [ms] of starting code, solution and page; "" if there are none.
+    """Return a sentence with the recorded times [ms] of the starting code, the solution and the page's kernel.
 
-    On a GPU the sentence says how to measure instead.
+    On a GPU the sentence says how to measure instead. "" if there are no records for the exercise.
     """
     subject = exercise.subject
     layers = [
@@ -259,8 +259,8 @@ def describe_times(exercise: Exercise) -> str:
         return ""
     if device().engine == "gpu":
         return "Now measure yours with lab.bench, beside the rung."
-    # Of the series only a kernel in place of a rung's has `layers`: `page` is that rung, `base` the
-    # one before it.
+    # A rung is a numbered kernel of the lab, on a page of its own. Such an exercise is answered by a
+    # kernel in its place: `page` is that rung, `base` the one from which it was developed.
     page, layer, records = variant(subject.name, **subject.options), layers[-1], recorded(_RECORDED)
     base = variant(page.rung.base) if page.rung.base else page  # 03a begins with rung 02
     start = next(
@@ -268,7 +268,7 @@ def describe_times(exercise: Exercise) -> str:
         page,
     )
     try:
-        # a step of the rung, or of its own
+        # the kernel that has the solution's code: one of the rung's, or one for the exercise alone
         kernels = (*variants(subject.name), solution(subject.name, subject.letter))
         solved_kernel = next(
             code for code in kernels if code_lines(code.source) == code_lines(exercise.solution)

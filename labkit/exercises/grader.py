@@ -39,7 +39,10 @@ _MESSAGE = 1 << 16  # characters that are kept of a message of the compiler or t
 
 
 def run_texts(folder: Path, number: int) -> None:
-    """Run the texts in a folder's numbered folders on the case of this number, each for at most `TEXT_S` seconds."""
+    """Run the sources in a folder's numbered folders on one case, each in a process for at most `TEXT_S` seconds.
+
+    `write_texts` has written them; `number` is that of the case. Their arrays and events go to their folders.
+    """
     for text in sorted(path for path in folder.iterdir() if path.name.isdecimal()):
         if process := os.fork():
             os.waitpid(process, 0)
@@ -54,19 +57,21 @@ def run_texts(folder: Path, number: int) -> None:
             source = (text / "attempt.cu").read_text(encoding="utf-8")
             with _note_errors():
                 hostcuda.ensure_context()
+                # nothing is left to do at its end: only an untrusted attempt packs its answer
                 _run_case(exercise, source, number, inputs, text, lambda: None)
         finally:
-            os._exit(0)
+            os._exit(0)  # ends the new process without the parent's clean-up
 
 
 def main(folder: Path, untrusted: bool = False) -> None:
     """Run the attempt that `hand_over` has written into a folder, and write its arrays and events there.
 
-    An `untrusted` attempt is refused if its text is more than a kernel; its answer is one file, with
-    the word that this process reads from standard input. Any other attempt gets limits here.
+    An `untrusted` attempt, of a stranger in a sandbox, is refused if its text is more than a kernel. Its
+    arrays and events are packed into one file, with the word that this process reads from standard
+    input. Any other attempt gets limits of time and memory here.
     """
     exercise, source = receive(folder)
-    # a secret of the parent: no attempt can write an answer with it
+    # a secret of the parent: without it no attempt can write an answer that the parent accepts
     word = sys.stdin.read() if untrusted else ""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # an attempt must not read the standard input
     finish: Callable[[], None] = lambda: None

@@ -163,7 +163,7 @@ class Grade:
     @property
     def long(self) -> bool:
         """Whether all goals are met, but with more changed lines than the exercise permits."""
-        goals = self.lines[len(self.lines) - len(self.exercise.goals) :]
+        goals = self.lines[len(self.lines) - len(self.exercise.goals) :]  # the last lines
         return not self.passed and all(line.ok for line in goals)
 
     @property
@@ -210,6 +210,7 @@ def judge(exercise: Exercise, source: str, result: ChildResult) -> Grade:
     lines = _answer_questions(exercise, source, result)
     counts = {}
     if all(line.ok for line in lines):  # else the kernel is wrong: its counts mean nothing
+        # of each case, and of the text itself: {"layer 1": {...}, SOURCE: {"floats": 2, ...}}
         counts = {**_collect_numbers(exercise, result), SOURCE: count_features(code_only(source))}
     reached = tuple(goal.number(counts) if counts else float("nan") for goal in exercise.goals)
     failed = next((line.text for line in lines if line.ok is False), "")
@@ -224,8 +225,9 @@ def judge(exercise: Exercise, source: str, result: ChildResult) -> Grade:
     lines += [*budget, *list_goal_lines(exercise, reached)]
     if not changed:
         return Grade(exercise, tuple(lines), reached, untouched=True)
+    # the sentence for a typical mistake, and whether it fits attempts of many kinds
     mistake, is_vague = next(_list_mistakes(exercise, attempt, lines), ("", False))
-    place = ""
+    place = ""  # else sentences about the lines from which a missed goal, or a race, comes
     if not mistake:
         race = next((line.text for line in lines if line.kind == "race"), "")
         place = (
@@ -276,8 +278,8 @@ def list_goal_lines(exercise: Exercise, reached: Sequence[float]) -> Iterator[Gr
 def find_mistake(exercise: Exercise, attempt: Attempt, lines: Sequence[GradeLine]) -> str:
     """Return the sentence for the first typical mistake that the attempt makes, or "".
 
-    `lines` are those of its grade. "" also if all are met but the number of changed lines, or if
-    the text, or a statement of it, is very long.
+    `lines` are those of its grade. "" also if nothing in them is missed, or the number of changed lines
+    alone; or if the text, or a statement of it, is very long.
     """
     return next((sentence for sentence, _ in _list_mistakes(exercise, attempt, lines)), "")
 
@@ -554,6 +556,7 @@ def write_advice(grade: Grade, due_hint: int, solution_call: str, times: str) ->
 
 def ask_about_finding(grade: Grade) -> str:
     """Return what is known of the place of a finding, or a question that helps to find its cause; "" without one."""
+    # `_LOOK`: kind of a finding of the sanitizer, "race" -> a question about it
     return next(
         (grade.place or _choose_question(line) for line in grade.lines if line.kind in _LOOK), ""
     )

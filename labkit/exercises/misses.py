@@ -94,7 +94,7 @@ def explain_miss(
             sentences += [
                 _describe_bound(bound, goal.on, counts, source, events) for bound in broken[:1]
             ]
-        elif goal.at_least is None:
+        elif goal.at_least is None:  # lines can be named for what is too much, not for what lacks
             is_too_much = goal.at_most is not None or number > goal.exactly
             sentences += _name_lines(goal, source, events, counts) if is_too_much else []
         sentences += _compare_with_solution(exercise, source)

@@ -51,9 +51,9 @@ TRANSPOSE = Kernels(
 def histogram(
     random: np.random.Generator, n: int, blocks: int, threads: int, mean: float
 ) -> ArrayLaunch:
-    """Return the launch of a histogram of n pixels in 256 bins, zero before; of a small `mean`, most pixels are 0.
+    """Return the launch of a histogram of n pixels, 0 to 255, whose 256 bins are zero before it.
 
-    The last pixel is 255, so that the last bin counts, too.
+    With a small `mean` most pixels are 0. The last pixel is 255, so that the last bin counts, too.
     """
     pixels = random.exponential(mean, n).clip(0, 255).astype(np.uint8)
     pixels[-1] = 255
@@ -194,10 +194,10 @@ def _list_wrong_softmaxes(powers: np.ndarray) -> dict[str, np.ndarray]:
 def softmax(random: np.random.Generator, rows: int, columns: int, highest: int) -> ArrayLaunch:
     """Return the launch of a softmax of each row: a warp per row, four rows per block.
 
-    Numbers go up to `highest`. In a row, all but one, or in a fourth of the rows all but a tenth,
-    are lower by 100 to 2,000: from whatever number but the largest exponentials are counted, some
-    are infinite, or all are zero. Beyond 709 and -745 that is so in double, too. The largest number
-    may lie anywhere, so it takes all of them to find it.
+    The kernel has to subtract a row's largest number before it computes exponentials. So all numbers of
+    a row but one, or in a fourth of the rows but a tenth, are lower than `highest` by 100 to 2,000: with
+    any other number in its place, some exponentials are infinite, or all are zero. Beyond 709 and
+    -745 that is so in double, too. The largest number may lie anywhere in the row.
     """
     x = highest - random.exponential(3, (rows, columns))
     # which numbers are lower: all of a row, or in a fourth of the rows 90 % of them; but never one
@@ -286,8 +286,8 @@ RANKS = Kernels(
 
 
 def produce_ranks(random: np.random.Generator, n: int) -> ArrayLaunch:
-    """Return the launch of `ranks` in blocks of a warp that loads and three that have a number per thread."""
-    return ranks(random, n, 96, (32, 4))
+    """Return the launch of `ranks` in blocks of four warps: one loads, three have a number per thread."""
+    return ranks(random, n, threads=96, block=(32, 4))
 
 
 PRODUCED_RANKS = Kernels(
@@ -314,10 +314,10 @@ NOT_COPIED = Mistake(
 
 
 def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
-    """Return the goals of a kernel of ranks with asynchronous copies, and at most this many barriers per warp.
+    """Return the goals of a kernel that computes `ranks` with asynchronous copies of tiles into shared memory.
 
-    With `overlap` a last goal is added: the copies of all tiles but the first are under way while
-    the block compares with another tile.
+    A warp may wait at `barriers` barriers. With `overlap` a last goal is added: the copies of all tiles
+    but the first are under way while the block compares with another tile.
     """
     # The counted case: 4 blocks of 4 warps; each block copies all 512 numbers, of 4 bytes, in 4 tiles.
     # A warp makes 5 load requests: for its own numbers, and its part of each tile.
@@ -348,7 +348,7 @@ def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
             least={"shared_load_instructions": 16 * 512 / 4, "barriers": 16 * 4},
             most={"named_barriers": 0},
         ),
-        *overlap
+        *overlap  # False times a tuple is ()
         * (
             counted(
                 "overlapped_bytes",
@@ -370,8 +370,9 @@ def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
 
 
 def make_uneven_rows(with_counter: bool) -> Kernels:
-    """Return a subject: sums of rows, most short and few long; `with_counter` adds an argument, the next row.
+    """Return the launches and cases of an exercise: a kernel adds up rows, most of them short and few long.
 
+    `with_counter` adds an argument, the number of the next row, by which blocks take rows from a queue.
     The rows before it are taken already, and their totals stay 0.
     """
 
@@ -392,7 +393,8 @@ def make_uneven_rows(with_counter: bool) -> Kernels:
         x = draw_summands(random, starts[-1], limits)
         total = np.diff(np.append(0, x.cumsum())[starts])
         total[:taken] = 0
-        # at the end: from the number of all rows to two more per block
+        # At the end: from the number of all rows to two more per block. A block takes one row in vain
+        # before it stops, or two if it takes a row ahead.
         next_row = Output(
             "next", np.array([taken + rows + blocks], np.int32), taken, allowed=blocks
         )
@@ -420,7 +422,11 @@ def make_uneven_rows(with_counter: bool) -> Kernels:
 
 
 def make_row_goals(taken: int = 0) -> tuple[Goal, ...]:
-    """Return the goals for the 48 rows of `make_uneven_rows`; `taken` rows are taken by atomics that count as loads."""
+    """Return the goals for the 48 rows of `make_uneven_rows`: the most load requests, and atomic requests.
+
+    `taken` is how many times a block takes its next row from a counter: by an atomic whose result is
+    used, which counts as both.
+    """
     on, least = "48 rows", {"unique_bytes": 4 * 4315}  # all rows have 4,315 numbers
     # 360: the lab's own solution needs about 350, since warps load the beginning and the end of
     # each row, too
@@ -455,15 +461,17 @@ def products(random: np.random.Generator, count: int, K: int, rows: bool) -> Arr
 
 
 def make_product_goals(on: str, loads: int, moved: int, operations: int) -> tuple[Goal, ...]:
-    """Return the goals of `products` on the case `on`, "5 products": load requests, and two store requests per product.
+    """Return the goals of `products` on the case `on`, which begins with their number: "5 products".
 
-    An attempt with more than `loads` load requests, or with less than `moved` bytes loaded and
-    stored, misses them, and so does one without exactly `operations` of warps on tensor cores.
+    All products together may take `loads` load requests, and two store requests per product. They take
+    exactly `operations` of tensor cores, each by a warp. To do less work is no way to the goals: at
+    least `moved` bytes have to be loaded and stored.
     """
     count = int(on.partition(" ")[0])
     stores = 2 * count
-    # A warp that multiplies without tensor cores needs numbers that other lanes have: by more memory
-    # instructions than these, or by exchanges.
+    # A warp that multiplies without tensor cores needs numbers that other lanes have. So a warp may make
+    # no exchanges, and few memory instructions: for its product the loads, two stores, and four
+    # more per operation.
     steps = operations // count
     most = {"busiest_warp": loads // count + 2 + 4 * steps, "lane_exchanges": 0}
     return (
@@ -513,13 +521,15 @@ def _list_fragments(source: str) -> Iterator[list[str]]:
 
 
 def has_exchanged_registers(attempt: Attempt) -> bool:
-    """Return whether a fragment has the right words in a wrong order: four of a, two of b, or the sums d.
+    """Return whether the code fills the registers of an ``mma`` instruction with the right words in a wrong order.
 
-    A word 8 columns further has "+ 4" in its index, a row of the lower half "(g + 8)".
+    A fragment are the registers in which a lane holds its part of a matrix: four of a, two of b, and the
+    sums d. In a lane's code, a word 8 columns further has "+ 4" in its index, a row of the lower half
+    "(g + 8)".
     """
     # The right order of a: row g, row g + 8, then both rows 8 columns further. Of b: the word that is
     # 8 further comes last.
-    for indices in _list_fragments(attempt.source):
+    for indices in _list_fragments(attempt.source):  # ["g", "g + 8"]: of the words of a fragment
         further = [re.search(r"\+ *4\b", index) is not None for index in indices]
         below = [re.search(r"\+ *8 *\)", index) is not None for index in indices]
         if sum(further) * 2 == len(indices) and further != sorted(further):
@@ -530,10 +540,10 @@ def has_exchanged_registers(attempt: Attempt) -> bool:
 
 
 def has_own_products(attempt: Attempt) -> bool:
-    """Return whether a wrong attempt's mistake is not that it takes another block's product.
+    """Return whether a block finds its own product, one of many, in all matrices: then another mistake is to blame.
 
-    That is so if it uses `blockIdx`, or a variable with that value, three times: in all three
-    matrices; or if it is wrong with only one block, too.
+    That is so if the code uses `blockIdx`, or a variable with that value, three times: in all three
+    matrices; or if the result is wrong with only one block, too ("c, a product" in the message).
     """
     names = re.findall(r"\b(\w+) = blockIdx\.x[;,]", attempt.source)
     uses = sum(len(re.findall(rf"\b{name}\b", attempt.source)) - 1 for name in names)

@@ -55,14 +55,15 @@ def find_repair(
     ----------
     source, solution : str
     screen : callable
-        Yields for each of several texts whether it may be right; it is not used to the end.
+        Yields for each of several texts whether it may be right, by a quick look. It is read up to the
+        first text that is right.
     is_right : callable
         Returns whether a text is right.
     mutations : sequence of Difference
         Other changes of the attempt, to be tried one by one at last.
     """
     differences = list_differences(source, solution)
-    parts = _part_by_lines(differences)
+    parts = _part_by_lines(differences)  # lists of differences in the same lines
 
     def find_first(choices: Sequence[Changes]) -> Changes:
         """Return the first of the choices with which the attempt is right, or ()."""
@@ -73,9 +74,10 @@ def find_repair(
         return ()
 
     small = [(each,) for each in mutations]
+    # too many differences: the attempt goes another way than the solution
     if not 0 < len(parts) <= _MOST_PARTS:
         return find_first(small)
-    if len(alone := find_first(parts)) > 1:
+    if len(alone := find_first(parts)) > 1:  # one difference of this part may be enough
         alone = find_first([(each,) for each in alone]) or alone
     if len(list_lines(alone)) == 1:
         return alone
@@ -99,10 +101,11 @@ def find_repair(
 def describe_repair(source: str, changes: Changes, outcome: str) -> str:
     """Return the sentences on what has to change in an attempt, after which `outcome` is true; "" without changes.
 
-    `outcome` is the end of a sentence, such as "the results are right".
+    With the outcome "the results are right": "With another condition in line 5, the results are right."
     """
     if not changes:
         return ""
+    # lines that differ from the right ones by a word or two are told first, in sentences of their own
     code, repaired = code_only(source), code_only(apply(source, changes))
     slips = [
         f"Line {number} {slip}"

@@ -134,7 +134,10 @@ class InPlaceOf:
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:
-        """A case per hidden shape, then one per layer on which goals are counted, with one image."""
+        """The inputs on which an attempt is run: a case per hidden shape, then one per layer whose goals are counted.
+
+        The counted ones have one image.
+        """
         rung_variant = variant(self.name, **self.options)
         hidden = [
             Case(layer.name, (layer, batch))
@@ -181,12 +184,16 @@ class InPlaceOf:
             attempt.precompile(attempt.defines(layer))
 
     def inputs(self, case: Case) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return x and k of each run: small integers, then real numbers; large integers if the case is counted."""
+        """Return images x and masks k of each run: of small integers, then of real numbers.
+
+        A counted case has one run, of large integers.
+        """
         rung_variant, random = (
             variant(self.name, **self.options),
             make_generator(self.seed, case.name),
         )
         if case.counted:
+            # `what` is (layer, batch)
             return [draw_large_integers(rung_variant, *case.what, random)]
         integers, (x, k) = (
             draw(rung_variant, *case.what, random) for draw in (draw_integers, draw_reals)
@@ -237,7 +244,10 @@ class InPlaceOf:
         }
 
     def last_launch(self, message: str) -> LastLaunch:
-        """Return the last launch of the rung's kernels, on the layer in a message of `compare`: "on LAYER, B = 2"."""
+        """Return the last launch of the rung's kernels, from which it follows which thread computes an output.
+
+        The layer is the one in `message`, of `compare`: "on LAYER, B = 2".
+        """
         layer = next(case.what[0] for case in self.cases if f"on {case.what[0]}, B" in message)
         launch = variant(self.name, **self.options).launches(layer)[-1]
         return LastLaunch(
@@ -415,6 +425,7 @@ class Kernels:
         random = make_generator(shapes)
         arguments = tuple(possible[random.integers(len(possible))] for possible in self.hidden)
         names = [*inspect.signature(self.launches).parameters][1:]  # without `random`
+        # not strict: parameters with a default may be left out
         name = ", ".join(f"{name} = {value}" for name, value in zip(names, arguments, strict=False))
         first_counted = [case.counted for case in self.cases].index(True)
         cases = (*self.cases[:first_counted], Case(name, arguments), *self.cases[first_counted:])
@@ -425,7 +436,7 @@ class Kernels:
         return _read_text(attempt)
 
     def prepare(self, source: str) -> None:
-        """Compile a source for all cases, and start the engine."""
+        """Start the engine, and compile a source for all cases."""
         hostcuda.ensure_context()
         for case in self.cases:
             self._compile(source, case)
@@ -469,7 +480,7 @@ class Kernels:
             for key, array in arrays.items()
         }
         for kernel, arguments, grid, block, shared, first in inputs:
-            if checking.TOOLS:
+            if checking.TOOLS:  # only in the engine's check mode
                 checking.begin_with(first)  # the block that runs first
             parameters = [
                 on_device.get(id(argument), _as_scalar(argument)) for argument in arguments
@@ -508,6 +519,7 @@ class Kernels:
 
     def arguments(self, source: str, case: Case | None = None) -> dict:
         """Return keyword arguments of `SourceModule` for a case; by default for the last one, which is counted."""
+        # "attempt": the file's name in messages; `options` gives the compiler's options for a case
         return cell_arguments(source, "attempt", *self.options(*(case or self.cases[-1]).what))
 
     def _compile(self, source: str, case: Case):
@@ -546,7 +558,7 @@ class Numbers:
         return self
 
     def counts(self, answer: tuple) -> Mapping[str, Counts]:
-        """Return the counts of an answer, by the names of cases.
+        """Return the numbers by which an answer is judged, as {name of a case: {counter: number}}.
 
         LabError if it has too many or too few values.
         """

@@ -338,6 +338,8 @@ def explain_race(finding: str, source: str) -> str:
     `finding` is the grade's text of a race within a block. "" also if the text does not show what
     orders the threads.
     """
+    # the finding begins with "race, line 8: threads (31,0,0) and (32,0,0) of a block write and read",
+    # and names the line of the other access further on
     race, other = _RACE.search(finding), _OTHER_LINE.search(finding)
     code = code_only(source)
     if not (race and other) or len(source) > EXPLAINED or _OTHER_ORDER.search(code):
@@ -354,10 +356,11 @@ def explain_race(finding: str, source: str) -> str:
         begin < begins[first - 1] and begins[last] <= end for begin, end in bodies
     ):
         return ""  # not both in one kernel: a function may be called from anywhere
+    # the code between the last access and the first one of a loop's next iteration, or None
     again = _find_way_back(code, begins[first - 1], begins[last - 1], begins[last])
     comes_back_without_barrier = again is not None and not BARRIER.search(again)
     if first == last:
-        what = _SAME_LINE.get(race[8], "").format(first)
+        what = _SAME_LINE.get(race[8], "").format(first)  # race[8]: "both write", "write and read"
         if what and comes_back_without_barrier:
             what += " The loop comes back to this line without a barrier."
     else:
@@ -433,14 +436,21 @@ def _read_lines(code: str) -> Iterator[tuple[int, tuple[str, ...]]]:
 
 
 def find_condition_slip(words: Sequence[str], right: Sequence[str]) -> str:
-    """Return the end of a sentence if a line differs from the right one by a comparison, && or ||; else ""."""
+    """Return the end of a sentence if a line differs from the right one by a comparison, && or ||; else "".
+
+    "has `&&`, where one of the conditions is enough: ||." `words` are the line's, `right` the right ones.
+    """
+    # not strict: lines of other lengths are sorted out next
     pairs = {(a, b) for a, b in zip(words, right, strict=False) if a != b}
     is_condition = len(words) == len(right) and {*itertools.chain(*pairs)} <= _CONDITIONS
     return _describe_exchanged(words, right) if is_condition else ""
 
 
 def describe_slip(words: Sequence[str], right: Sequence[str]) -> str:
-    """Return how these words differ from the right ones, as the end of a sentence; "" if not by a word or two."""
+    """Return how a line's words differ from the right ones, as the end of a sentence; "" if not by a word or two.
+
+    Of ["i", "+", "j"], with the right words ["j", "+", "i"]: "has `i` and `j` exchanged."
+    """
     if max(len(words), len(right)) > _LONGEST:
         return ""
     if len(words) == len(right) and (description := _describe_exchanged(words, right)):

@@ -76,7 +76,12 @@ class Trial:
         return answer
 
     def find_problem(self) -> str:
-        """Return what is wrong with the grader's answer, followed by that answer; "" if it is the expected one."""
+        """Return what is wrong with the grader's answer, followed by that answer; "" if it is the expected one.
+
+        Expected are: of the solution, that it passes; of a cheat, that a goal is missed; of the starting
+        code and of a wrong answer, that it does not pass and the answer has the text `says`.
+        """
+        # only the cheats that are made of any kernel have a seed
         graded, is_made_cheat = self.graded, bool(self.seed)
         if isinstance(graded, LabError):
             is_expected = is_made_cheat or (self.says and self.says in str(graded))
@@ -125,6 +130,7 @@ def list_cheats(tried: list[Trial]) -> Iterator[Trial]:
         ]
         texts = [exercise.subject.source(trial.attempt[0]) for trial in right_trials]
         for about, text in make_cheats(exercise, [exercise.solution, *texts]):
+            # another seed than the one with which results were stored: those are wrong now
             yield Trial(exercise, f"a cheat: {about}", (text,), seed=GRADED)
 
 

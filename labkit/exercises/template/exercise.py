@@ -9,7 +9,7 @@ from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, 
 
 
 def clamp(random: np.random.Generator, n: int, blocks: int):
-    """Launch on n numbers: pass the arguments in the kernel's order, with the output's expected values.
+    """Return the launch on n numbers: pass the arguments in the kernel's order, with the output's expected values.
 
     Draw all inputs from `random`: they differ in each grading, so that no kernel can know them.
     """

@@ -19,11 +19,14 @@ _BUSIEST = _TAPS + _ROWS // _BLOCKS * (_TAPS + 1)
 
 
 def filter_rows(random: np.random.Generator, rows: int, blocks: int):
-    """Return the launch of the filter on rows of small integers, whose sums are exact."""
+    """Return the launch of a filter: an output is the sum of `_TAPS` neighbours in its row, times weights.
+
+    All numbers are small integers, so that the sums are exact.
+    """
     x = random.integers(-99, 100, (rows, _WIDTH + _TAPS - 1)).astype(np.float32)
     a = random.integers(-9, 10, _TAPS).astype(np.float32)
     y = np.lib.stride_tricks.sliding_window_view(x, _TAPS, axis=1) @ a
-    block = (32, _COMPUTE + _FETCH + _STORE)
+    block = (32, _COMPUTE + _FETCH + _STORE)  # the warps that compute, that load and that store
     return launch("filter", x, a, Output("y", y.astype(np.float32)), rows, grid=blocks, block=block)
 
 

@@ -29,6 +29,7 @@ def pool(random: np.random.Generator, count: int):
     # the words of b in the order in which lanes load them, of two neighbouring terms each
     lane, register, column = np.indices((32, 2, 2), sparse=True)
     words = b[:, :, register * 8 + lane % 4 * 2 + column, lane // 4].astype(np.float16)
+    # so that a lane finds the words of a that it needs side by side
     weights = arrange_matrix(a.T.astype(np.float16))
     return launch("pool", weights, np.ascontiguousarray(words), y, grid=count, block=32)
 

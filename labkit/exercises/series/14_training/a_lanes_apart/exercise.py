@@ -18,11 +18,12 @@ def _options(s: Sizes, batch: int) -> tuple[str, ...]:
 
 
 def gradient(random: np.random.Generator, s: Sizes, batch: int):
-    """Return the launch of bp_weight_c1 on images [B+1,side,side], their order [B], and the values per image.
+    """Return the launch of bp_weight_c1, the gradient of the weights and biases of layer c1, summed over a batch.
 
-    Images and d_c1, the gradient at the outputs of layer c1, are integers, so that sums are exact.
-    Values that the kernel must not read are NaN; the gradient of parameters of other layers stays
-    0. `s` are the network's sizes.
+    The kernel gets images [B+1,side,side], the indices [B] of the images in the batch, and all values
+    of the network per image. Images and d_c1, the gradient at the outputs of layer c1, are
+    integers, so that sums are exact. Values that the kernel must not read are NaN; the gradient of
+    parameters of other layers stays 0. `s` are the network's sizes.
     """
     images = random.integers(1, 256, (batch + 1, s.side, s.side)).astype(np.float32)
     order = random.permutation(batch + 1)[:batch].astype(np.int32)
