@@ -27,7 +27,7 @@ from pathlib import Path
 from driver import Chromium, memory
 
 from labkit.exercises.exercise import Exercise, exercises
-from labkit.exercises.subjects import Numbers
+from labkit_playground.data import find_reason
 
 SITE = Path(__file__).resolve().parent.parent / "build" / "site"
 METHODS = ("runExercise", "checkExercise", "grade", "grade")  # the first "grade" is of the start
@@ -119,7 +119,7 @@ class Watch(threading.Thread):
         """Return the largest memory [MB, as texts] since the last call; from now on sample these processes.
 
         The first is the memory of the largest page, the second what all processes have added since
-        the begin.
+        the watch was made.
         """
         taken = tuple(str(size // 1_000_000) for size in (self.most, self.more))
         self.processes, self.most, self.more = processes, 0, 0
@@ -150,6 +150,7 @@ def visit_page(address: str) -> list[tuple]:
     a race, by the sanitizer; 04a, solved. Nothing is in any cache, and the kernels are compiled each
     time.
     """
+    # `sent`: bytes that the server has sent. A cell is found by the text of its first line.
     sent, rows, kernel, exercise = (
         _Quiet.sent,
         [],
@@ -212,6 +213,8 @@ def measure_exercise(
     """Return (seconds, processor seconds) of four clicks: Run, Count and check, Grade of the start and of the solution.
 
     Each is the least of `rounds`. A click with a wrong result is printed on standard error.
+    `asked` is the exercise. The clicks are calls of METHODS; the third grades the starting code,
+    which need not be right.
     """
     best = [(1e9, 1e9)] * len(METHODS)
     for turn in range(rounds):
@@ -220,6 +223,7 @@ def measure_exercise(
             # the comment makes each text a new one, so that it is compiled
             request = {"exercise": asked.number, "source": f"{text}\n// {turn}, {i}\n"}
             before = watch.read_processor_s()
+            # ASKED: JavaScript that calls a method of the engine and returns {seconds, ok, messages}
             done = browser.evaluate(ASKED, method, request)
             used = watch.read_processor_s() - before
             if i != 2 and not done["ok"]:
@@ -232,7 +236,11 @@ def measure_exercise(
 
 
 def measure_exercises(address: str, chosen: list[Exercise], rounds: int) -> None:
-    """Measure the exercises in one session of the browser; print a table, and how long the button Stop takes."""
+    """Measure the exercises in one session of the browser; print a table, and how long the button Stop takes.
+
+    Cells of the table: "1.2 (0.9)" (seconds, processor seconds) of each click; the machine's load;
+    the memory of the page and what the processes have added [MB].
+    """
     with Chromium() as browser:
         browser.goto(f"{address}playground/licences.txt")
         watch = Watch(browser.processes())
@@ -259,6 +267,7 @@ def measure_exercises(address: str, chosen: list[Exercise], rounds: int) -> None
         ]
         most = [max(column, key=int) for column in zip(*sizes, strict=True)]
         print("|", " | ".join(["most", *most_of, "", *most]), "|")
+        # Stop is pressed `wait` milliseconds after the run begins
         for name, request, wait in (
             ("a kernel", ENDLESS, 6000),
             ("a compilation", {**ENDLESS, "source": f"{ENDLESS['source']} // anew"}, 100),
@@ -280,16 +289,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--page", action="store_true", help="page 04 alone")
     options = parser.parse_args()
-    offered = {
-        number: asked
-        for number, asked in exercises().items()
-        if not isinstance(asked.subject, Numbers) and (number < "12" or number[0] == "P")
-    }
+    # without those that the playground does not offer, for which `find_reason` gives a reason
+    offered = {number: asked for number, asked in exercises().items() if not find_reason(asked)}
     with served(SITE) as address:
         visits = [visit_page(address) for _ in range(options.rounds)]
         print("| page 04 | seconds | load | MB | more | loaded, MB |", "|---" * 6 + "|", sep="\n")
-        for steps in zip(*visits, strict=True):
-            print("|", " | ".join(min(steps)[1:]), "|")
+        for rows in zip(*visits, strict=True):  # a step's row in each visit
+            print(
+                "|", " | ".join(min(rows)[1:]), "|"
+            )  # the fastest, without its seconds as a number
         if not options.page:
             chosen = [offered[number] for number in options.numbers or offered]
             measure_exercises(address, chosen, options.rounds)

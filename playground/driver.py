@@ -65,7 +65,10 @@ class Chromium:
         self._profile.cleanup()
 
     def send(self, method: str, session: str | None = None, **parameters) -> dict:
-        """Send a command of the DevTools protocol to the browser or a session, and return its answer."""
+        """Send a command of the DevTools protocol to the browser or a session, and return its answer.
+
+        Over both pipes go texts in JSON, each with a zero byte behind it.
+        """
         message = {"id": next(self._ids), "method": method, "params": parameters}
         if session:
             message["sessionId"] = session

@@ -89,10 +89,14 @@ class Lenet86(Model):
         are device addresses.
         """
         H, W = self.sizes.H, self.sizes.W
+        # the first argument of a kernel is its number of threads
         self.kernels[0].sample(B * H * W, images, chosen, maps, self.x[0], B, h, w, H, W)
 
     def forward(self, B: int) -> None:
-        """Compute `scores` from the first B images of `x[0]`; keep what the backward pass needs of each stage."""
+        """Compute `scores` from the first B images of `x[0]`; keep what the backward pass needs of each stage.
+
+        A stage is a convolution with its pooling; `kernels` has those compiled for each.
+        """
         for i, (stage, kernels) in enumerate(zip(self.sizes.stages, self.kernels, strict=True)):
             kernels.conv_relu_max_pool(
                 # number of threads: each computes `count_windows` pooling windows of a row
@@ -129,7 +133,7 @@ class Lenet86(Model):
         The first argument of a kernel is its number of threads. A convolution's gradients are
         summed per image and band (`count_bands`) first, then over all of these.
         """
-        kernels = self.kernels[0]
+        kernels = self.kernels[0]  # those that are alike for all stages; [i] below: of stage i
         kernels.softmax_cross_entropy(
             B, self.scores, labels, chosen, self.loss, self.d_scores, B, self.sizes.classes
         )
@@ -171,6 +175,7 @@ class Lenet86(Model):
     def descend(self, rate: float, momentum: float) -> None:
         """Take a step of gradient descent: m = momentum * m + gradients, then weights = weights - rate * m."""
         count = self._weights.size
+        # all stages have this kernel; its first argument is the number of threads
         self.kernels[0].descend(
             count,
             self._weights.buffer,

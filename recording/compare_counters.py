@@ -73,6 +73,7 @@ def count_on_gpu(counted_jobs: Sequence[jobs.Job]) -> pd.DataFrame:
     table = _label_rows([job for job, *_ in launches], rows)
     # the engine counts LDSM among the loads
     table["shared_load_instructions"] += rows[MATRIX_LOADS]
+    # "load", "store" -> ncu's counters of the wavefronts that the addresses of a warp need
     for op, metrics in NEEDED.items():
         table[f"shared_{op}_needed"] = rows[list(metrics)].sum(axis=1)
     return table
@@ -85,6 +86,7 @@ def count_on_cpu(counted_jobs: Sequence[jobs.Job]) -> tuple[pd.DataFrame, pd.Dat
     *_needed. The second is the engine's `Profile.sites`. Raises LabError if the program fails.
     """
     with jobs.write_program(counted_jobs) as (command, find_owners):
+        # nvcc=False: the profile needs no registers and occupancy, which nvcc would tell
         counted = watch(command, "cpu", nvcc=False)
         if counted.ended.problem:
             raise LabError(f"the kernels' program {counted.ended.problem}. {counted.note}")
@@ -114,12 +116,12 @@ def record_counters(wanted_jobs: Iterable[jobs.Job]) -> None:
     if path.is_file():
         table = store.read(path)
         current_keys = {(job.program, job.shape, job.source) for job in jobs.list_all_jobs()}
-        recorded_keys = pd.MultiIndex.from_frame(table[KEYS[:3]])
+        recorded_keys = pd.MultiIndex.from_frame(table[KEYS[:3]])  # program, shape, source
         if not recorded_keys.isin(current_keys).all():
             merge_rows(
                 path,
                 store.remove_rung_numbers(table[recorded_keys.isin(current_keys)]),
-                None,
+                None,  # no key: the whole file is replaced
                 digits=10,
             )
         wanted_jobs = [
@@ -134,7 +136,7 @@ def record_counters(wanted_jobs: Iterable[jobs.Job]) -> None:
     # `groupby` joins neighbors only: `jobs.list_all_jobs` has the jobs of a group side by side
     for group, members in groupby(wanted_jobs, lambda job: job.group):
         table = count_on_gpu(list(members))
-        # replaces the rows with the same program and shape, also those of an older source
+        # replaces the rows with the same program and shape (KEYS[:2]), also those of an older source
         record_evidence(table, EXACT, by=KEYS[:2])
         print(
             f"{group}: {len(table)} launches counted, {time.perf_counter() - start:.0f} s",
@@ -194,9 +196,9 @@ def record_instructions() -> Path:
 def separate_extra_wavefronts(theirs: pd.DataFrame) -> pd.DataFrame:
     """Return ncu's table with columns for the wavefronts of shared memory that the addresses do not need.
 
-    ncu counts all wavefronts, and those that the addresses need. The difference is put into
-    shared_load_added and shared_store_added, and subtracted from the wavefronts and the conflicts,
-    which are then comparable with the engine's.
+    ncu counts all wavefronts, and those that the addresses need: the columns shared_load_needed and
+    shared_store_needed. The difference is put into shared_load_added and shared_store_added, and
+    subtracted from the wavefronts and the conflicts, which are then comparable with the engine's.
     """
     table = theirs.copy()
     for op in NEEDED:
@@ -453,7 +455,7 @@ def write_report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> di
         "kernels. `python -m recording compare-counters` writes the tables.\n\n"
     ) + _format_table(
         ["counters", "", f"agree within {ALLOWED:.0%}", "others"],
-        "-rr-",
+        "-rr-",  # r: a column that is right-aligned
         (
             (
                 name,
@@ -533,7 +535,7 @@ def format_extra_wavefronts(theirs: pd.DataFrame) -> str:
     """
     return _format_table(
         [*SHOWN, "", "needed", "added"],
-        "----rr",
+        "----rr",  # the last two columns are right-aligned
         (
             (
                 *(row[name] for name in SHOWN),
@@ -566,7 +568,7 @@ def compare_counters(
     ] = False,
     device: Device = "nvidia-h200",
 ) -> None:
-    """Compare counters with those of ncu: data/counters.md.
+    """Compare the engine's counters with those of ncu: data/counters.md.
 
     The comparison of some rungs alone, or of "practice", is printed. With --missing or
     --instructions only data/counters/exact/ or data/counters/instructions/ is written.

@@ -62,6 +62,7 @@ def check_bugs(engine: str) -> pd.DataFrame:
         return {"kernel": bug.kernel, "found": hit, "false_alarm": not on_repair.empty}
 
     bugs = load_bugs()
+    # each thread waits for one process of a tool at a time
     with ThreadPoolExecutor(2 * PARTS if engine == "gpu" else os.cpu_count()) as pool:
         return pd.DataFrame(tqdm(pool.map(make_row, bugs), "planted bugs", len(bugs), leave=False))
 
@@ -84,6 +85,7 @@ def check_kernels(engine: str) -> pd.DataFrame:
             )
         return not checked.clean
 
+    # on a GPU PARTS programs side by side, each with a share of the jobs
     all_jobs, programs = jobs.list_all_jobs(), PARTS if engine == "gpu" else 1
     with ThreadPoolExecutor(programs) as pool:
         shares = [all_jobs[first::programs] for first in range(programs)]

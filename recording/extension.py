@@ -126,7 +126,7 @@ def measure_timers(torch, batch: int) -> list[dict]:
     }
     times = {name: [] for name in timers}
     with torch.no_grad():
-        for repeat in range(REPEAT + 3):
+        for repeat in range(REPEAT + 3):  # the first three warm up
             for name, measure in timers.items():
                 ms = measure()
                 torch.cuda.synchronize()

@@ -102,7 +102,10 @@ class Job:
 
 
 def make_job(variant: Variant, layer: Layer, batch: int = BATCH) -> Job:
-    """Return the job for a variant's kernels on a layer."""
+    """Return the job for a variant's kernels on a layer, in the group of the variant's rung.
+
+    Its `source` is a digest of all that is compiled.
+    """
     source = digest(f"{variant.source}{''.join(variant.headers)}{variant.defines(layer)}")
     return Job(variant.rung.label, variant.label, layer.name, source, variant, layer, batch)
 
@@ -150,6 +153,7 @@ def list_textbook_jobs() -> list[Job]:
         )
         for name in GEOMETRY
     }
+    # group, program, shape and source; a textbook kernel has a single shape, named after it
     return [Job("textbook", "textbook", name, digest(source)) for name, source in sources.items()]
 
 
@@ -180,10 +184,10 @@ def list_practice_jobs() -> list[Job]:
     """Return jobs for the solutions of the practice pages' exercises, on the shapes whose counts are their goals."""
     return [
         Job(
-            "practice",
-            f"{task.page.replace('_', ' ')}, {task.file.name}",
-            _find_counted_case(task).name,
-            digest(task.solution),
+            group="practice",
+            program=f"{task.page.replace('_', ' ')}, {task.file.name}",
+            shape=_find_counted_case(task).name,
+            source=digest(task.solution),
             exercise=task.number,
         )
         for task in exercises().values()
@@ -238,6 +242,7 @@ def write_program(
 
         def find_owners(launches: int) -> list[tuple[Job, dict]]:
             """Return (job, result of its `run`) per launch; the program has written the results to the file "ran"."""
+            # fewer results than jobs, if the program has failed in one
             results = zip(jobs, processes.lines(folder / "ran"), strict=False)
             launched = [(job, result) for job, result in results for _ in range(result["launches"])]
             if len(launched) != launches:

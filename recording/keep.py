@@ -136,9 +136,9 @@ def record_course(
 ) -> Path:
     """Merge the times of a network, as `Network.course_table` returns them, into the device's results.
 
-    `table` has the times of both layers and of the whole network per batch. `as_rung` has rung,
-    label and options in place of the variants', for the rung that is not a kernel (12, streams).
-    Returns the file.
+    `table` has the times of both layers and of the whole network per batch. If the layers have
+    different kernels, a row belongs to the later rung. `as_rung` has rung, label and options in
+    place of the variants', for the rung that is not a kernel (12, streams). Returns the file.
     """
     here, variants = devices.device(), list(dict.fromkeys(network.conv))
     options = [
@@ -150,8 +150,8 @@ def record_course(
         "label": " + ".join(conv.label for conv in variants),
         "options": " + ".join(dict.fromkeys(options)),
         "network": network.layers[0].network,
-        "layer": "",  # all
-        "dtype": variants[-1].io_dtype.name,
+        "layer": "",  # the whole network
+        "dtype": variants[-1].io_dtype.name,  # of the last layer
         "engine": here.engine,
         "device": here.name,
     }

@@ -159,7 +159,7 @@ class Given:
         `how` is a text with {} for each number of the tile: "{} pixels, {} terms".
         """
         label = _label(name, mode)
-        if label in self.sizes:
+        if label in self.sizes:  # {"Triton FP32": (64, 32, 4, 2)}
             axes = [(size,) for size in self.sizes[label]]
         times, first_error, began = {}, None, time.perf_counter()
         wait = make_wait(self.torch)
@@ -216,7 +216,7 @@ def list_compiled(given: Given) -> Iterator[Contestant]:
     The modes that are left when its seconds are over are not yielded.
     """
     torch = given.torch
-    torch._dynamo.reset()
+    torch._dynamo.reset()  # forgets what it compiled for another layer
     options = {
         "max_autotune": True,
         "coordinate_descent_tuning": True,

@@ -98,6 +98,7 @@ def count_fused(batch: int = 10_000) -> pd.DataFrame:
     """
     # the program's main part calls `launch_fused`
     rows = run_ncu([sys.executable, "-m", "recording.network", str(batch)], COUNTERS)
+    # "network" is the name of the fused kernel; its steps are its versions, None the last one
     launches = [row for row in rows if row["kernel"] == "network"]
     cases = [*itertools.product(list_steps(), PRECISIONS)]
     if len(launches) != len(cases):
@@ -269,7 +270,8 @@ def errors(
 ) -> None:
     """Print how exact the network is in float.
 
-    For each way: the largest and the mean error of a probability, and how many answers are others.
+    For each way to compute it: the largest and the mean error of a probability, and how many answers
+    differ from those in float64.
     """
     if parts:
         table = measure_parts().pivot(index="kernel", columns="part", values="largest")
@@ -283,7 +285,7 @@ def errors(
     }
     rows = []
     with ExitStack() as stack:
-        ways = dict(_list_ways(stack))
+        ways = dict(_list_ways(stack))  # name -> function from images to probabilities
         for kind, x in kinds.items():
             exact = np.concatenate(
                 [

@@ -97,6 +97,7 @@ def draw_lab(page: Page, results: Recorded) -> None:
     code = read_excerpt(cuda_src() / "01_baseline.cu")
     card = (20, 84, 574, 26 + 15 * len(code))  # x, y, width, height
     bars_top = card[1] + card[3] + 104
+    # "": no title, it is drawn below. y grows downwards, in CSS pixels.
     page.open(bars_top + STEP * len(rows) + 66, "", width=860)
     page.text(
         20,

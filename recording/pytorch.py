@@ -42,7 +42,7 @@ ERROR = 1e-4  # the largest difference between two probabilities
 def list_cases(torch, compiled: bool, images: Images) -> Iterator[Entry]:
     """Yield PyTorch's cases in three modes and each form of the images; cuDNN's autotuner chooses at their first call.
 
-    If `compiled`, those of COMPILED are also compiled by torch.compile.
+    If `compiled`, the modes and forms in COMPILED are also compiled by torch.compile.
     """
     torch.backends.cudnn.benchmark = True
     # `source`: height and width of images of bytes, None for float32. `white`: the byte that stands
@@ -55,7 +55,7 @@ def list_cases(torch, compiled: bool, images: Images) -> Iterator[Entry]:
             x = pinned if source else place(pinned)
             runs = _PyTorchForward(torch, mode, pixels, pinned, x.to("cuda"))
             yield from runs.list_eager(forward)
-            yield from runs.list_fastest(forward, ", graph", ", streams")
+            yield from runs.list_fastest(forward, ", graph", ", streams")  # suffixes of the labels
             if compiled and mode in COMPILED[0] and pixels in COMPILED[1]:
                 yield from runs.list_compiled(forward, images)
 
@@ -305,7 +305,7 @@ def measure_all(torch, batches=BATCHES) -> pd.DataFrame:
         [
             row
             for batch in batches
-            for place, repeat in REPEAT.items()
+            for place, repeat in REPEAT.items()  # "cpu" and "cuda", each with its number of passes
             for row in measure_parts(torch, images[:batch], weights, place, repeat)
         ]
     )

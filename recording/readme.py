@@ -188,7 +188,8 @@ def readme(name: Annotated[str, Argument(help="As in <!-- NAME:begin -->.")]) ->
 def list_gpus() -> Iterator[Device]:
     """Yield each card of CARDS as a device: an H200 with the card's name, and what decides if a kernel can be launched.
 
-    These are the compute capability, the multiprocessors and the shared memory of a block.
+    These are the compute capability, the multiprocessors and the shared memory of a block. CARDS
+    has them as (9, 0): ({"H200": multiprocessors}, KB of shared memory).
     """
     for capability, (cards, kilobytes) in CARDS.items():
         for name, multiprocessors in cards.items():
@@ -228,7 +229,8 @@ def _describe_support(require: Callable[[], object]) -> str:
 def format_cards() -> str:
     """Return the table of docs/faq.md in Markdown, a row per compute capability: which page runs on which card."""
     lines = [f"| {' | '.join(CARD_COLUMNS)} |", "|---" * len(CARD_COLUMNS) + "|"]
-    for capability, (cards, _) in CARDS.items():
+    for capability, (cards, _) in CARDS.items():  # (9, 0): ({"H100": 132, "H200": 132}, 227)
+        # one of these cards stands for all: they differ only in the number of multiprocessors
         with devices.assume(
             next(gpu for gpu in list_gpus() if gpu.compute_capability == capability)
         ):

@@ -44,6 +44,7 @@ def compile_kernels(stages: tuple[int, ...] = STAGES) -> dict[tuple[str, int], o
         ("double buffer", 2): others.get_function("double_buffer"),
     }
     for count in stages:
+        # with extern "C", so that `get_function` finds the kernel by its plain name
         text = solution.replace("STAGES = 4;", f"STAGES = {count};").replace(
             "__global__", 'extern "C" __global__'
         )
@@ -98,6 +99,7 @@ def rings(out: Folder = None) -> None:
     here = require_gpu("rings are measured on a GPU")
     if hostcuda.driver.Context.get_device().compute_capability() < (9, 0):
         raise LabError(f"bulk copies need compute capability 9.0, and this is {here.name}")
+    # a row per multiprocessor: each block adds up one row
     table = stamp(pd.DataFrame(measure_rings(compile_kernels(), here.multiprocessors, COLUMNS)))
     file = record_table(table, "experiments", out, key=["device", "experiment"])
     print(f"{table.to_string()}\n\nkept in {file}")

@@ -250,9 +250,10 @@ def small(repeat: Repeat = None, only: Layers = None, dry: Dry = False, out: Fol
         for layer in layers:
             rng = np.random.default_rng(7)
             inputs = [rng.random(layer.x_shape(B), dtype=np.float32)]
-            k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
+            k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)  # of both signs
+            # one input, in place of each of the several that `versus` has
             given = Given(torch, layer, inputs * versus.INPUTS, k, spent)
-            tables.append(measure_batch(given, repeat or versus.REPEAT, B == BATCH))
+            tables.append(measure_batch(given, repeat or versus.REPEAT, libraries=B == BATCH))
             torch.cuda.empty_cache()
             print(f"{layer.name}, {B} images: measured", flush=True)
             table = stamp(

@@ -86,7 +86,7 @@ def measure_configurations(variant: Variant, layer: Layer) -> pd.DataFrame:
     tables = [bench_cases(variant, layer, BATCH, FULL)]
     for batch, chunks in SMALL.items():
         cases = [make_case(chunk, streams) for chunk in chunks for streams in (1, 2)] + [
-            make_case(batch, 1, False)
+            make_case(batch, 1, pinned=False)
         ]
         tables.append(bench_cases(variant, layer, batch, cases))
     return pd.concat(tables, ignore_index=True)

@@ -60,7 +60,7 @@ def vary_outputs(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     points = {}  # a dict: without repetition, in order
     for rows, maps in product(ROWS, MAPS):
         if rows <= layer.Ho and maps <= layer.M:
-            for groups, threads in THREADS.items():
+            for groups, threads in THREADS.items():  # {1: 144, 3: 240}: threads of a block
                 y = min(groups, tiles(layer.M, maps))
                 block = _fit_width(layer, rows, threads / y), y
                 points[_make_point(layer, rows, maps, block)] = None
@@ -70,13 +70,15 @@ def vary_outputs(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
 def vary_blocks(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     """Return variants of the best pairs of rows and maps so far, with blocks of many widths and heights.
 
-    The widths are WIDTHS, and those that divide a layer's columns among blocks of equal width.
+    A thread computes `rows` outputs of a column in each of `maps` maps. The widths are WIDTHS, and
+    those that divide a layer's columns among blocks of equal width; a height is a number of groups
+    of maps.
     """
     points = {}  # a dict: without repetition, in order
     pairs = swept.sort_values("op_ms").drop_duplicates(["rows", "maps"])
     for rows, maps in pairs.head(CANDIDATES)[["rows", "maps"]].astype(int).itertuples(index=False):
         columns = layer.Wo * tiles(layer.Ho, rows)
-        # at least two warps wide; a thread computes `rows` outputs of a column
+        # at least two warps wide
         dividing = {tiles(columns, blocks) for blocks in range(1, columns // 64 + 1)}
         for x in sorted({*WIDTHS, *(x for x in dividing if x <= max(WIDTHS))}):
             for y in (1, 2, 3, 4):
@@ -98,6 +100,7 @@ def vary_channels(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
 def select_finalists(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     """Return the `FINALISTS` fastest variants of the table `swept`, which are measured again with more images."""
     fastest = swept.drop_duplicates("label").nsmallest(FINALISTS, "op_ms")
+    # `best` of a single label makes its row a variant
     return [sweeps.best(fastest[fastest["label"] == label], layer) for label in fastest["label"]]
 
 
@@ -121,6 +124,7 @@ def leave_rolled(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     return [
         variant(RUNG, **{**point.options, "unroll": 1})
         for rows, maps in (ROLLED if layer == ROLLED_LAYER else ())
+        # the last argument: width and height of the block, in threads
         for point in [_make_point(layer, rows, maps, (_fit_width(layer, rows, THREADS[1]), 1))]
     ]
 
@@ -144,7 +148,7 @@ def write_tuned_sizes(swept: pd.DataFrame) -> str:
         "[layers]",
     ]
     for layer in LAYERS:
-        best = sweeps.best(swept, layer).scope(layer)
+        best = sweeps.best(swept, layer).scope(layer)  # an object with all sizes, by name
         sizes = (
             f"rows = {best.rows}, maps = {best.maps}, block = {list(best.block)}, channels = {best.channels}, "
             f"unroll = {best.unroll}"

@@ -162,7 +162,7 @@ def times(
     # The tests check the compared kernels on the test shapes; here they are checked on the measured
     # layers.
     layers = choose_layers(layer)
-    measured = [(layer, 2) for layer in layers]
+    measured = [(layer, 2) for layer in layers]  # with two images
     shapes = {**dict.fromkeys(others, measured), **dict.fromkeys(own, (*TEST_SHAPES, *measured))}
     jobs.compile_all(
         jobs.make_job(kernel, layer) for kernel, pairs in shapes.items() for layer, _ in pairs

@@ -161,7 +161,7 @@ def measure_kernels_us(
     # the first image of each step
     starts = [n * model.batch % max(1, count - model.batch + 1) for n in range(steps)]
     for start in starts:
-        model.issue(min(model.batch, count), start)
+        model.issue(min(model.batch, count), start)  # (images, the first one)
     hostcuda.driver.Context.synchronize()
     with trace() as traced:
         for start in starts:
@@ -179,7 +179,7 @@ def measure_launch_us(launches: int = 5000) -> float:
         model.load(np.zeros((1, model.sizes.side, model.sizes.side), np.float32), np.zeros(1, int))
         # functions that each issue one launch of a step; the last kernel, `update`, is short
         *_, update = model.launches(1)
-        update(0)
+        update(0)  # 0: the number of the step's image
         hostcuda.driver.Context.synchronize()
         begin = time.perf_counter()
         for _ in range(launches):
@@ -206,7 +206,7 @@ def measure_graphs(
             def issue(model=model, count=recorded or 1):
                 """Issue the launches of one step, or of as many as the graph has."""
                 for image in range(count):
-                    model.issue(1, image)
+                    model.issue(1, image)  # a step of one image, which is number `image`
 
             issue()  # compiled before the clock starts
             graph = Graph(issue, model.stream) if recorded else None

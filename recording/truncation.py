@@ -62,7 +62,7 @@ def list_by_channel(channels: int) -> list[Step]:
 def list_by_row(channels: int) -> list[Step]:
     """Return the steps in which the kernel of the step "warpgroups" adds: half a row of all channels' windows per step.
 
-    A product is given as (channel, row, column) in the window.
+    With four channels these are 16 products; one is given as (channel, row, column) in the window.
     """
     return [
         [(c, row, column) for c in range(channels) for column in range(first, first + WINDOW // 2)]
@@ -129,6 +129,7 @@ def connect(
     they are split.
     """
     steps = features.shape[1] // 16
+    # [0]: the large halves, [1]: the small ones; SMALL and LARGE are pairs of such indices
     x = _split(features.reshape(-1, steps, 16), scales[0])
     w = _split(weights.reshape(steps, 16, -1), scales[1])
     result = np.zeros((len(features), weights.shape[1]))
@@ -175,8 +176,9 @@ class Emulation:
     def forward(self, conv1=None, conv2=None, fc1=None) -> np.ndarray:
         """Return the probabilities of the images, with the sums of some layers truncated as on tensor cores.
 
-        These are the layers whose arguments, as in PARTS, are given: of `convolve` for conv1 and
-        conv2, of `connect` for fc1. The other layers are computed in float64.
+        `conv1` and `conv2` are the last arguments of `convolve` (list_steps, small_first), `fc1`
+        those of `connect` (warps, apart): values of PARTS. A layer whose argument is None is
+        computed in float64.
         """
         x, scales = self._x, self._scales
         for i, (name, ways) in enumerate((("conv1", conv1), ("conv2", conv2))):

@@ -38,6 +38,7 @@ def units() -> None:
     These are the kernels of 01 to 09 whose counters are recorded. It takes 10 minutes and no GPU.
     """
     for variant, layer in list_counted():
+        # without the text why no unit can be named
         rows = pd.DataFrame(count_work(variant, layer)).drop(columns="why_none")
         rows.insert(0, "layer", layer.name)
         rows.insert(0, "label", variant.label)

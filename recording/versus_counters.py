@@ -58,7 +58,7 @@ def launch_all(layer: Layer) -> None:
     torch, rng = require_torch(), np.random.default_rng(7)
     hostcuda.ensure_context()
     inputs = [rng.random(layer.x_shape(BATCH), dtype=np.float32)]
-    k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
+    k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)  # of both signs
     given = Given(torch, layer, inputs, k, sizes=read_sizes(layer))
     with ExitStack() as stack:
         contestants = list(versus.list_own(stack, layer, inputs, k))

@@ -82,7 +82,7 @@ def bench_steps(batch: int | None = None, repeat: int | None = None) -> pd.DataF
     B = BATCH[in_use.engine] if batch is None else batch
     with ExitStack() as stack:
         flush, images = stack.enter_context(flushing()), Images(B)
-        ordinary = images.forms["float32"][0]
+        ordinary, _, _ = images.forms["float32"]  # the images, in ordinary memory
         networks = {
             "plain": Network(images.weights, PLAIN),
             "plain, on tensor cores": Network(images.weights, TENSOR_CORES),
@@ -126,6 +126,7 @@ def bench_steps(batch: int | None = None, repeat: int | None = None) -> pd.DataF
 def time_layers(batch: NetworkBatch) -> dict[str, float]:
     """Run a pass with an event between any two layers; return the time of each layer's kernels [ms], by its name."""
     events: list = []
+    # `launch` calls `mark` before each layer and after the last one
     batch.launch(mark=lambda: events.append(hostcuda.driver.Event().record()))
     events[-1].synchronize()
     return {

@@ -27,7 +27,9 @@ class LaidOut:
 def lay_out(folder: Path) -> LaidOut:
     """Copy the notebooks and their documents to a folder, which is made if it is not there.
 
-    A file that is there stays as it is. EngineError if the folder cannot be written.
+    A file that is there stays as it is. Returns the paths, relative to the folder, of the files that
+    were added, and of those that were there with another content. EngineError if the folder cannot
+    be written.
     """
     require_writable(folder)
     laid_out = LaidOut([], [])

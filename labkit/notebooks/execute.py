@@ -113,10 +113,10 @@ class Progress:
     """The steps of an execution, as calls. This class shows nothing."""
 
     def start(self, notebook: Notebook) -> None:
-        """Note that a notebook starts."""
+        """Note that a notebook starts; a subclass shows it, this class does nothing."""
 
     def cell(self, notebook: Notebook, done: int, total: int) -> None:
-        """Note that `done` of a `total` of code cells have run."""
+        """Note that `done` of a `total` of code cells have run; a subclass shows it, this class does nothing."""
 
     def finish(self, notebook: Notebook) -> None:
         """Note that a notebook has ended, whether it failed or not; a subclass shows it, this class does nothing."""
@@ -391,8 +391,8 @@ def format_canonical(nb: NotebookNode) -> str:
     """Return a notebook as the repository stores it, as JSON text.
 
     A diff then shows only changes of the lesson: the kernel's name is always the same, there is no
-    Python version, and of the cells' metadata only the tags are kept, and what a "Change it"
-    predicts. A cell with the tag "hide-input" is folded in JupyterLab, too.
+    Python version, and of the cells' metadata only `_KEPT` remain: tags, and what an exercise
+    "Change it" predicts. A cell with the tag "hide-input" is folded in JupyterLab, too.
     """
     nb = nbformat.from_dict(nb)
     origin = {"labkit": nb.metadata["labkit"]} if "labkit" in nb.metadata else {}
@@ -409,7 +409,7 @@ def format_canonical(nb: NotebookNode) -> str:
     )
     nb.cells = [cell for cell in nb.cells if cell.source.strip()]
     for cell in nb.cells:
-        cell.setdefault("id", nbformat.v4.new_markdown_cell().id)
+        cell.setdefault("id", nbformat.v4.new_markdown_cell().id)  # a new random one
         kept = {name: cell.metadata[name] for name in _KEPT if cell.metadata.get(name)}
         tags, cell.metadata = kept.get("tags"), nbformat.from_dict(kept)
         if tags and "hide-input" in tags:

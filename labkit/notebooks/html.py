@@ -280,7 +280,7 @@ class ReportExporter(HTMLExporter):
 
     @property
     def default_config(self) -> Any:
-        """The settings of nbconvert, without outputs that need a script."""
+        """The settings of nbconvert, without outputs that need a script, and with kernel cells coloured as CUDA."""
         config = super().default_config
         config.NbConvertBase.display_data_priority = list(_SHOWN)
         config.HighlightMagicsPreprocessor.languages = {
@@ -309,13 +309,16 @@ class ReportExporter(HTMLExporter):
         page.prose = {
             i: self.markdown(cell.source, cell) for i, cell in cells if cell.cell_type == "markdown"
         }
-        self.environment.globals.update(page=page, **self.common)
+        self.environment.globals.update(
+            page=page, **self.common
+        )  # `common`: names for all templates
         # Not HTMLExporter's own: it reads and writes the page once more, which takes as long as all
-        # before.
+        # before. It returns (the page's text, resources).
         return TemplateExporter.from_notebook_node(self, page.notebook.nb)[0]
 
     def render_series(self) -> str:
         """Return the first page as HTML: the series, with what each notebook teaches."""
+        # a closer look is listed beside the notebook that it belongs to, its companion
         listed = [page for page in self.pages if not (page.notebook.closer and page.companion)]
         return self.environment.get_template("series.html.j2").render(
             parts=_group_by_part(listed),

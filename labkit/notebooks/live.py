@@ -80,7 +80,7 @@ def find_live_cells(
             continue
         magic, words = match[1], match[2].split()
         variable = words[words.index("--name") + 1] if "--name" in words else words[0]
-        # `judges`: what a cell has that says whether the kernel is right
+        # `judges`: pattern of a cell whose output says whether the kernel is right
         if "--exercise" in words:
             number = words[words.index("--exercise") + 1]
             if number not in exercises:
@@ -98,6 +98,7 @@ def find_live_cells(
         # only of a rung, and only if it is another cell than the verdict's
         if kind != "rung" or sanitized == verdict:
             sanitized = None
+        # their outputs are of the old kernel once the reader has run a changed one
         stale = tuple(place for place, _ in below if place not in (verdict, sanitized))
         found[index] = LiveCell(index, kind, name, "--part" in words, verdict, sanitized, stale)
     return found
@@ -111,7 +112,8 @@ def name_rung(words: list[str]) -> str:
 def list_rungs(notebooks: Iterator[NotebookNode]) -> list[str]:
     """Return the rungs, with their options, that cells of these notebooks replace by a kernel of their own.
 
-    Such a cell begins with ``%%kernel`` and belongs to no exercise.
+    Such a cell begins with ``%%kernel`` and belongs to no exercise. A rung is a kernel of the
+    ladder: "07 step=rows".
     """
     named: dict[str, None] = {}
     for notebook in notebooks:

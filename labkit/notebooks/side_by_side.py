@@ -38,7 +38,8 @@ def run(
             folder = private_cache()
         except EngineError:  # it cannot be written: nothing is kept
             folder = stack.enter_context(temporary.folder())
-        # of results that depend on nothing but this state and their own key
+        # outputs of earlier runs, valid as long as `state()`, a digest of labkit and the machine,
+        # is the same
         store = ResultsCache(state(), folder)
         store.trim()  # removes what nobody has read for a month
         device, others = _ask_device(), []  # others: those to execute

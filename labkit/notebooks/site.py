@@ -53,7 +53,8 @@ class SiteExporter(html.ReportExporter):
 
     def render(self, page: html.ReportPage) -> str:
         """Return a notebook as HTML; where there is a playground, its kernels can be run in the page."""
-        # What the template is given. "desks": the numbers of the playground's exercises.
+        # `common`: names for the template. "desks" are the exercises of the playground, such as
+        # "04a", "rungs" its kernels, such as "07 step=rows".
         self.common["live"] = (
             find_live_cells(page.notebook.nb, self.common["desks"], self.common["rungs"])
             if self.common.get("playground")

@@ -181,13 +181,13 @@ class KernelCells(Magics):
         arguments = source.cell_arguments(text, name, *options)
         hostcuda.ensure_context()
         with (
-            _with_cell_lines(text, text),
+            _with_cell_lines(text, cell=text),
             name_missing_instruction(name, lambda: f"run the notebook with {ON_CPU}"),
         ):
             module = self.shell.user_ns[name] = hostcuda.compiler.SourceModule(**arguments)
         module.source = text  # so that `labkit.grade` takes the module as an attempt
         keep_launches(module, name, arguments)  # and `labkit.sanitize` repeats the last one
-        _warn(text, text, arguments)
+        _warn(text, text, arguments)  # the cell is all that is compiled
         print(f"{name}: {', '.join(kernels) or 'no kernel'}")
 
     @cell_magic("cu")

@@ -81,10 +81,11 @@ float4: four floats .x, .y, .z, .w, loaded as 16 bytes from an address that 16 d
 def complete(context: CompletionContext) -> SimpleMatcherResult:
     """Return names of CUDA and of the cell that begin like the word before the cursor; none outside of kernel cells.
 
-    In a cell that begins with %%kernel or %%cuda, below this line 0, they replace Python's own
+    A kernel cell begins with %%kernel or %%cuda. Below that line, they replace Python's own
     completions.
     """
     word = re.search(r"\w*$", context.text_until_cursor)[0]
+    # line 0 is the magic's
     if not (_CELL.match(context.full_text) and context.cursor_line and _NAME.fullmatch(word)):
         return {"completions": []}
     from pygments.lexers.c_like import CudaLexer  # only now: `import labkit` is light

@@ -131,6 +131,7 @@ class Diff:
         """
         chosen = copy.copy(self)
         chosen.whole = self
+        # a row of a hunk is a line, of the kind "-", "+" or " " (unchanged)
         chosen.hunks = [
             rows
             for rows in self.hunks
@@ -335,6 +336,7 @@ def diff(a: int | str | Source, b: int | str | Source) -> Diff:
     `labkit.Lenet28.source`.
     """
     sides = [item if isinstance(item, Source) else variant(item) for item in (a, b)]
+    # Diff(label of a, file of a, source of a, label of b, ...)
     return Diff(*(text for side in sides for text in (side.label, side.file_name, side.source)))
 
 
@@ -368,7 +370,8 @@ def show(which: int | str | Source | Listing | Callable | Path, *names: str) -> 
             )
         texts = (chosen.source[slice(*places[name])] for name in names)
         return Listing(f"{chosen.file_name}: {', '.join(names)}", "\n\n".join(texts))
-    # Only a variant has `own`; a kernel of `labkit.Lenet28` has no layer to be launched on.
+    # Only a variant has `own`, true for a reader's kernel; one of `labkit.Lenet28` has no layer to
+    # be launched on.
     return Listing(
         chosen.file_name,
         chosen.source,

@@ -82,6 +82,7 @@ def list_notes(results: Recorded) -> list[str]:
     batch = int(results.table["batch"].max())
     # the kernels with which layers were measured on streams, from "tuning; chunk=500 streams=2 depth"
     inside = results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()
+    # a kernel once, without its options: "07 tuning" of "07 tuning, rows=4"
     changed = dict.fromkeys(label.partition(",")[0] for label in list_outdated(results))
     notes = [
         f"Op times for {batch:,} images on an {results.device}, recorded from {results.table['date'].min()} to "

@@ -62,6 +62,7 @@ def solution(
         return _Solution(solved)
     task = exercise(which)
     progress.shown.add(task.folder)
+    # `task.subject`: what is handed in: a kernel in place of a rung's, numbers, or other code
     if isinstance(task.subject, InPlaceOf):
         name, options = task.subject.name, {**task.subject.options, **options}
         # the ladder has the solutions of the series; that of an exercise of one's own is in its folder

@@ -43,6 +43,10 @@ def published(
 
 
 def published_training() -> pd.DataFrame:
-    """Return report 001's training times: report, network, step, epochs, train_s, test_accuracy_pct, and more."""
+    """Return report 001's training times: a row per network's training, or per kernel in one of its versions.
+
+    The columns are report, network, step (the version), epochs, train_s, test_accuracy_pct, kernel
+    and kernel_us; NaN where a row has none.
+    """
     path = data_dir() / "published" / "training.csv"
     return store.read_as_stored(path, "network", "step", "kernel_us", dtype={"report": str})

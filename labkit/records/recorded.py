@@ -122,7 +122,7 @@ class Recorded:
         layer : Layer, str, or iterable of these, optional
             "" for figures of a whole network.
         batch : int, optional
-            Of cuDNN, which is `which` if that begins with "cuDNN", 10,000 by default.
+            By default all. For cuDNN's times (`which` is a label such as "cuDNN TF32"), 10,000.
         network : str, optional
             "lenet86", "lenet72" or "lenet28".
         """
@@ -258,12 +258,12 @@ class Recorded:
         ]
 
     def course(self, rung: Kernels) -> pd.DataFrame:
-        """Return the times of lenet86 with a rung's kernel for its convolutions: a row per batch.
+        """Return the times of lenet86 with a rung's kernel as its convolutions: the course's table, a row per batch.
 
-        The columns are those of `Network.course_table`: batch, op and layer times, total time,
-        accuracy. If several rungs are given, the first column is their ``label``.
+        The columns are those of `Network.course_table`: batch, op and layer times [ms], total time
+        [s], accuracy. If several rungs are given, the first column is their ``label``.
         """
-        # "": rows of a whole network; COURSE: the table's columns -> those of the file
+        # layer "": rows of a whole network; COURSE: the table's columns -> those of the file
         rows = self.select(rung, "", network="lenet86").sort_values("batch", kind="stable")
         course = (
             rows[list(COURSE.values())]
@@ -568,15 +568,15 @@ class Recorded:
     def experiment(self, name: str) -> pd.DataFrame:
         """Return what one experiment measured: a row per kernel and value of what was varied.
 
-        The experiments are "waves", "latency", "clock" and "order" of `recording.experiments`, "ring"
-        of `recording.rings`, "pytorch" and "timers" of `recording.extension`: these say what x is, and
-        in which unit rate is. The columns are kernel, x (what was varied), ms, rate (such as loads per
-        microsecond) and series (the measurement of several to which the row belongs; "" if it is one).
+        Its columns: kernel, x (what was varied), ms (time), rate, series (which of several, or "").
+
+        - "waves": x is the number of blocks; "pytorch" and "timers": the number of images.
+        - "latency": x is warps per multiprocessor, rate loads per µs; "ring": x is tiles, rate GB/s.
+        - "clock": x is the time since the first launch [ms], rate the GPU's clock [MHz].
+        - "order": there is no x; rate is the difference between the quartiles of the times [ms].
         """
         table = self._read("experiments", "experiment", "kernel", "x", "ms")
-        return store.choose(table, f"{self} has no experiment", experiment=name).reset_index(
-            drop=True
-        )
+        return store.choose(table, f"{self} has no experiment", experiment=name)
 
     def _read_counters(self, folder: str, *needed: str) -> pd.DataFrame:
         """Return the table of `_read` with the counters by their names in `counters`."""

@@ -152,7 +152,9 @@ def describe(wanted: Mapping[str, object]) -> str:
     """Return in words which values of columns, except None, were asked for: "network lenet86, batch 100 or 1000"."""
     texts = {
         name: " or ".join(
-            getattr(item, "name", str(item)) for item in (value if is_several(value) else [value])
+            # a Layer by its name
+            getattr(item, "name", str(item))
+            for item in (value if is_several(value) else [value])
         )
         for name, value in wanted.items()
         if value is not None

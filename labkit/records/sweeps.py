@@ -52,6 +52,7 @@ def best(table: pd.DataFrame, layer: Layer) -> Variant:
 
 def read_stored(path: Path) -> pd.DataFrame:
     """Return the table of a CSV file of sweeps as it has it; LabError if it is damaged."""
+    # only an empty field is missing: a text such as "None" stays a text
     table = store.read_as_stored(path, keep_default_na=False, na_values=[""], dtype={"code": str})
     try:
         return set_types(table)

@@ -65,7 +65,11 @@ class Training:
         return rows.dropna(axis="columns", how="all")
 
     def kernel_us(self, batch: int = 1, dataset: str = DIGITS) -> pd.DataFrame:
-        """Return each kernel's time [µs]: a row per experiment, a column per kernel, NaN if the experiment lacks it."""
+        """Return each kernel's time per step of `batch` images [µs]: a row per experiment, a column per kernel.
+
+        NaN if the experiment lacks the kernel. An experiment is a version of the training's code:
+        "shared_mask".
+        """
         rows = self.rows("kernel", batch=batch, dataset=dataset)
         table = rows.pivot_table(index="experiment", columns="kernel", values="us", sort=False)
         return table.rename_axis(index=None, columns=None)
@@ -77,7 +81,7 @@ class Training:
         None.
         """
         us, published = self.kernel_us(), published_training().dropna(subset="kernel_us")
-        # the report's "fp_preact_c1" is "fp_c1" here
+        # The report's "fp_preact_c1" is "fp_c1" here. PUBLISHED: its name of a version -> ours.
         kernels = published["kernel"].str.replace("preact_", "")
         rows = [
             (kernel, PUBLISHED[row.step], us.loc[PUBLISHED[row.step], kernel], row.kernel_us)
@@ -116,7 +120,11 @@ class Training:
     def accuracy(
         self, experiment: str | None = None, batch: int | None = None, dataset: str = DIGITS
     ) -> pd.DataFrame:
-        """Return accuracies on held-out images: experiment, batch, rate, epochs, seconds (of training), accuracy."""
+        """Return accuracies on held-out images, one row per training.
+
+        The columns: experiment, batch, rate (learning rate), epochs, seconds (of training), accuracy
+        (0 to 1).
+        """
         return self.rows("accuracy", experiment, batch, dataset)
 
     def accuracy_curves(self, dataset: str = DIGITS) -> dict[str, pd.Series]:

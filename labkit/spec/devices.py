@@ -327,7 +327,7 @@ def count_blocks_at_once(shared: int, shared_opt_in: int, most: int) -> int:
     `shared_opt_in` are the bytes that a block can have: from compute capability 8.0 on all but
     `DRIVER_BYTES` of a multiprocessor's. There are registers and threads for `most` blocks.
     """
-    # rounded up to the unit of allocation
+    # the driver takes DRIVER_BYTES of each block; rounded up to the unit of allocation
     per_block = -(-(shared + DRIVER_BYTES) // SHARED_UNIT) * SHARED_UNIT
     return max(1, min(most, (shared_opt_in + DRIVER_BYTES) // per_block))
 

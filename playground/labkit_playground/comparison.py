@@ -104,6 +104,7 @@ def compare(array: Array, title: str, products: Products) -> None:
     """Raise CheckFailed if an array [b, m, h, w], the output of a convolution, has wrong elements.
 
     The message begins with `title`, and has where they are, why it may be, and the first of them.
+    `products` has the convolution's inputs x and k, to find which mistake gives such results.
     """
     if not (wrong := array.wrong()):
         return
@@ -115,6 +116,7 @@ def compare(array: Array, title: str, products: Products) -> None:
         for name, along in zip("bmhw", zip(*indices, strict=True), strict=True)
     )
     lines = [f"{title}: {len(wrong)} of {len(array.values)} outputs, at {ranges}"]
+    # for each axis, the set of the wrong elements' indices
     lines += describe_places([*map(set, zip(*indices, strict=True))], array.shape, "bmhw")
     hints = [*_find_hints(array, products)]
     if not any(array.values):  # why is not known: nothing was added, or each sum was rounded to 0
@@ -132,7 +134,7 @@ def compare(array: Array, title: str, products: Products) -> None:
     first = wrong[:_SHOWN]
     lines.append(f"The first {len(first)}:" if len(wrong) > len(first) else "These:")
     rows = []
-    for place, index in zip(first, indices, strict=False):
+    for place, index in zip(first, indices, strict=False):  # `first` may be shorter
         got, wanted = array.values[place], array.expected[place]
         figures = (got, wanted, abs(got - wanted), array.allowed[place])
         rows.append(

@@ -65,11 +65,11 @@ def collect(rungs: Iterable[str] = ()) -> dict[str, bytes]:
     """Return the files with the exercises' data that the playground's page needs, {name: content}.
 
     ``exercises.json`` has, per exercise: ``missing``, the reason if it is not offered; ``file``,
-    its name in messages; ``constant``, its ``__constant__`` array; and ``times``, the times that
-    the goal saves. ``later/04a.json`` has its cases: ``options`` of the compiler, ``buffers``
+    its name in messages; ``constant``, its ``__constant__`` array; and ``times``, a sentence with
+    its recorded times. ``later/04a.json`` has its cases: ``options`` of the compiler, ``buffers``
     (bytes by name), ``launches``, and ``runs``: the arrays to ``write`` before a run, and its
     ``outputs``. The bytes of these arrays are in ``later/04a.bin``. ``later/rungs.json`` has the
-    rungs, "04" or "07 step=rows", as `_describe_rung` returns them.
+    kernels in `rungs`, "04" or "07 step=rows", as `_describe_rung` returns them.
     """
     facts, files = {}, {}
     for number, exercise in exercises().items():
@@ -129,6 +129,7 @@ def _describe_rung(name: str) -> dict:
 
 def find_reason(task: Exercise) -> str:
     """Return why the playground does not offer an exercise; "" if it does."""
+    # the first two characters of a page's name, "04_tiling", are its number
     if task.page[:2] in _LATER:
         return "It belongs to a later part: its page grades it."
     if not isinstance(task.subject, (InPlaceOf, Kernels)):

@@ -30,11 +30,12 @@ def load(stored: str) -> None:
 
 
 def add(number: str, cases: str, arrays) -> None:
-    """Set the cases of an exercise, with which its attempts are judged.
+    """Set the cases of an exercise, the inputs and right results with which its attempts are judged.
 
     `cases` is the text of its file ``later/04a.json``, `arrays` the bytes of ``later/04a.bin``.
     """
     data = bytes(arrays)
+    # `array` describes one: {"at": offset in bytes, "bytes": their number, ...}
     STORED[number]["cases"] = json.loads(cases)
     exercise(number).subject.load(
         STORED[number]["cases"], lambda array: data[array["at"] : array["at"] + array["bytes"]]
@@ -69,9 +70,10 @@ def _describe(number: str, stored: dict) -> dict:
 def plan(number: str, source: str) -> str:
     """Return, as JSON, what the page's worker has to do to run an attempt: {"cases": [...]}, or {"refused": why}.
 
-    A case has ``compile``, the arguments of the compilation; ``launches``; ``buffers``; ``runs``;
-    and ``constant``, the name of the ``__constant__`` array that gets the weights, or None.
-    `source` is the text of the attempt, a cell without its first line.
+    A case has ``compile``, the arguments of the compilation; ``counted``, whether its accesses are
+    counted; ``launches``, ``buffers`` and ``runs``, see `collect`; and ``constant``, the name of
+    the ``__constant__`` array that gets the weights, or None. `source` is the text of the attempt,
+    a cell without its first line.
     """
     task, stored = exercise(number), STORED[number]
     try:
@@ -93,6 +95,7 @@ def plan(number: str, source: str) -> str:
     cases = []
     for case in stored["cases"]:
         launches = case["launches"]
+        # an attempt without an `extern __shared__` array needs no bytes for one
         if in_place_of_rung and not has_dynamic_shared(text):
             launches = [{**launch, "shared": 0} for launch in launches]
         shared_fields = {name: case[name] for name in ("name", "counted", "buffers", "runs")}
@@ -129,6 +132,7 @@ def grade(number: str, source: str, events: str, arrays, hints: int) -> str:
     records = json.loads(_UNSET.sub(r"'\1' may be used uninitialized", events))
     # The kernel ran in the page, so no process can have failed: the judge reads only `problem`.
     result = judge(task, source, ChildResult(SimpleNamespace(problem=""), records, arrays))
+    # for the advice: the call that shows the solution, and a sentence with recorded times
     call, times = (
         f'lab.solution("{number}")' if task.solution else "",
         stored["times"] if result.passed else "",

@@ -46,9 +46,10 @@ def plan(rung: str, source: str) -> str:
     """Return, as JSON, what the page's worker has to do to check a kernel in place of a rung's.
 
     It is {"shapes": [...], ...}, where a shape has what to compile and to launch, or {"refused":
-    why}. `rung` is the rung's name with options, "07 step=rows"; `source` is the kernel's text.
+    why}: a kernel of the rung is missing, or has its parameters in another order. `rung` is the
+    rung's name with options, "07 step=rows"; `source` is the kernel's text.
     """
-    facts, code = RUNGS[rung], code_only(source)
+    facts, code = RUNGS[rung], code_only(source)  # facts: as `_describe_rung` returns them
     place = kernel_files.Place(*facts["place"])
     try:
         names = kernel_names(code)

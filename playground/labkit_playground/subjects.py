@@ -40,6 +40,7 @@ class Stored:
     def load(self, stored: list[dict], arrays) -> None:
         """Set the stored cases of the exercise; `arrays` maps an array's description to its bytes."""
         self.stored, self.arrays = stored, arrays
+        # "counted": whether the case's accesses are counted, for the goal
         self.cases = tuple(Case(case["name"], case, case["counted"]) for case in stored)
 
     def source(self, attempt: str) -> str:
@@ -56,7 +57,7 @@ class Stored:
         `runs` has a dict per run: the name of each output and its bytes.
         """
         for run, arrays in zip(case.what["runs"], runs, strict=True):
-            for wanted in run["outputs"]:
+            for wanted in run["outputs"]:  # "expected" and the like describe stored arrays
                 array = Array(
                     bytes(arrays[wanted["name"]]),
                     wanted["type"],
@@ -64,7 +65,7 @@ class Stored:
                     self._numbers(wanted["expected"]),
                     self._numbers(wanted["allowed"]),
                 )
-                if "title" in wanted:
+                if "title" in wanted:  # the output of a convolution
                     x, k = wanted["inputs"]
                     inputs = Products(
                         self._numbers(x), self._numbers(k), tuple(x["shape"]), tuple(k["shape"])
@@ -93,6 +94,7 @@ class Stored:
 
     def last_launch(self, message: str) -> LastLaunch:
         """Return the last launch of the case whose shape a message of `compare` names, to explain a wrong result."""
+        # "on": the beginning of the message's title, as "on lenet86 layer 1, B"
         case = next(case for case in self.stored if case["on"] in message)
         launch = case["launches"][-1]
         _, *outputs = case["runs"][0]["outputs"][0]["shape"]  # without the batch
@@ -101,7 +103,10 @@ class Stored:
         )
 
     def measure(self, case: Case, runs: Sequence[Mapping[str, bytes]]) -> Counts:
-        """Return {"largest_error": 1e-7}: of the last run, relative to the sum of |x| |k|; {} without real numbers."""
+        """Return {"largest_error": 1e-7}, of the last run's output: |error| over the sum of |x| |k|.
+
+        Returns {} if no such sum is stored: then the goal does not ask for the error.
+        """
         wanted = case.what["runs"][-1]["outputs"][0]
         if "scale" not in wanted:
             return {}

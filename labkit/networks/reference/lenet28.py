@@ -122,11 +122,11 @@ class Sizes:
 
 
 def random_sizes(seed: int) -> list[Sizes]:
-    """Return the sizes of two small networks, drawn at random and independently of each other."""
+    """Return random sizes of two small networks, so that a check of kernels is not made on lenet28's alone."""
     rng = np.random.default_rng(seed)
     sizes = []
     for _ in range(2):
-        # drawn from ranges without their second end; s1 is the side of its maps
+        # each from a range without its second end; s1 is the side of the pooled maps
         pool, s1, K, maps, classes = (
             int(rng.integers(*ends)) for ends in ((1, 5), (2, 6), (1, 7), (1, 8), (2, 12))
         )
@@ -150,7 +150,10 @@ def before_c1(images: np.ndarray, masks: np.ndarray, bias: np.ndarray) -> np.nda
 
 
 def before_s1(c1: np.ndarray, s1: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """Return the sums of s1 before its sigmoid [B,maps,s1,s1], from c1 [B,maps,c1,c1] and the filter s1 [pool,pool]."""
+    """Return the sums of s1 before its sigmoid [B,maps,s1,s1], from c1 [B,maps,c1,c1] and its filter [pool,pool].
+
+    All maps share the filter and the `bias` [1].
+    """
     return np.einsum("bmhpwq,pq->bmhw", split_windows(c1, len(s1)), s1) + bias
 
 
@@ -169,7 +172,11 @@ def split_windows(c1: np.ndarray, pool: int) -> np.ndarray:
 
 
 def forward(weights: Mapping[str, np.ndarray], images: np.ndarray) -> dict[str, np.ndarray]:
-    """Run the forward pass of images [B,side,side] in float64; return c1, s1 and f by name, each after its sigmoid."""
+    """Run the forward pass of images [B,side,side] in float64; return {"c1": …, "s1": …, "f": …}, after their sigmoids.
+
+    These are convolution [B,maps,c1,c1], pooling [B,maps,s1,s1] and outputs [B,classes]. `weights`
+    have the names and shapes of `Sizes.weights`: "c1", "c1_bias" and so on.
+    """
     values, y = {}, images
     for name, compute_sums in (("c1", before_c1), ("s1", before_s1), ("f", before_f)):
         values[name] = y = sigmoid(compute_sums(y, weights[name], weights[f"{name}_bias"]))

@@ -57,7 +57,7 @@ class Lenet86Sizes:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The weights by name, in their order in memory: a bias follows its matrix [inputs, outputs]."""
+        """The weights' shapes by name, in their order in memory: a bias follows its matrix [inputs, outputs]."""
         last_stage = self.stages[-1]
         return {
             **{
