@@ -39,8 +39,8 @@ OWN_MODULES = {"PYTHONSAFEPATH": "1"}
 def own_program(module: str, *arguments: str) -> list[str]:
     """Return the command that runs a module of the engine or the lab as a program.
 
-    It takes no module from the folder in which it works, such as a reader's ``random.py``; programs
-    that it starts may.
+    With Python's option -P it does not import modules from the working folder, such as a user's own
+    ``random.py`` there. Programs that it starts may import them.
     """
     return [sys.executable, "-P", "-m", module, *arguments]
 
@@ -90,7 +90,7 @@ class Ended:
         if self.interrupted:
             return f"was interrupted after {self.seconds:.1f} s and stopped"
         if self.status < 0:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError):  # a signal that has no name in Python
                 return (
                     f"was ended by {signal.Signals(-self.status).name} after {self.seconds:.1f} s"
                 )
@@ -201,7 +201,7 @@ _made: set[str] = set()  # the files that nvcc has made
 
 
 def is_compiled(command: Sequence[str]) -> bool:
-    """Return whether a command of `program` starts a file that nvcc has made, and not Python."""
+    """Return whether a command, as `program` returns it, starts a file that nvcc has made, and not Python."""
     return command[0] in _made
 
 
@@ -257,6 +257,7 @@ def run(
         raise EngineError(
             f"a time limit of {timeout:g} s: give a positive number of seconds, or none"
         )
+    # the program can import the engine (HOME), and the packages that this process can
     path = os.pathsep.join(
         filter(None, [str(HOME), *_find_added_folders(), os.environ.get("PYTHONPATH")])
     )
@@ -284,7 +285,7 @@ def run(
     copiers = (
         [
             threading.Thread(target=_copy_output, args=(stream, file, int(limit)))
-            for stream, file in ((process.stdout, 1), (process.stderr, 2))
+            for stream, file in ((process.stdout, 1), (process.stderr, 2))  # file descriptors
         ]
         if limit
         else []
@@ -303,9 +304,10 @@ def run(
         _signal(process, signal.SIGINT)
         # a second Ctrl-C does not wait
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
-            process.communicate(timeout=_GRACE)
+            process.communicate(timeout=_GRACE)  # seconds that it gets to write its results
         _signal(process, signal.SIGKILL)  # to its child processes, too
         output = process.communicate()[0]  # what it had printed until then
+        # None: the time limit
         status = -signal.SIGINT if isinstance(stop, KeyboardInterrupt) else None
     except BaseException:
         _signal(process, signal.SIGKILL)

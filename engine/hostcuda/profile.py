@@ -74,7 +74,7 @@ class Profile:
 
     @property
     def counts(self) -> pd.DataFrame:
-        """The counters under readable names: a row per kernel.
+        """The counters under readable names: a row per kernel (per value of the column `by`).
 
         Each is the sum over the launches, or a quotient of such sums; for figures that do not add
         up (registers, hit rates), the mean over the launches.
@@ -130,7 +130,10 @@ class Profile:
         return counts[counts[self.by] == which]
 
     def ratio(self, name: str, a: str, b: str) -> float:
-        """Return the counter of row `a` over that of `b`: ``ratio("time_ns", "a", "b")``; infinite if only b's is 0."""
+        """Return the counter of row `a` over that of `b`: ``ratio("time_ns", "a", "b")``.
+
+        It is infinite if only b's counter is 0, and NaN if both are.
+        """
         over, under = self.value(name, a), self.value(name, b)
         if under == 0:
             return float("inf") if over else float("nan")
@@ -155,6 +158,7 @@ class Profile:
     def traffic(self) -> HTML:
         """Return the columns of `summary` that are not all zero, as a table for a page or a terminal."""
         counts = self.summary()
+        # the first column has the kernels' names
         unused = [name for name in counts.columns[1:] if (counts[name] == 0).all()]
         return table(
             counts, "Traffic", {name: TRAFFIC[name] for name in counts if name not in unused}
@@ -291,13 +295,15 @@ def counted(
         if figures[number]:
             # `Profile.summary` reads the compiler from there
             rows[-1]["source"] += f"{_REGISTERS}{compiler}"
-        # a count of 0 becomes "not known": the host's compiler may have removed such accesses
+        # `_TAKEN` counts accesses to a thread's own variables whose address is taken. A count of 0
+        # becomes "not known": the host's compiler may have removed such accesses.
         rows[-1][_TAKEN] = rows[-1].get(_TAKEN) or np.nan
         sites += [
             {"launch": number, "kernel": record["kernel"], **site}
             for site in record.get("sites", ())
         ]
     note = f"Source: {COUNTED}.{remark}{_explain_register_refusals(rows)}"
+    # words of the sources, such as #pragma unroll, that change a GPU's instructions and not the counts
     if blind := sorted(
         {" ".join(word.split()) for module in modules for word in _BLIND.findall(module["source"])}
     ):

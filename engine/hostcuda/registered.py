@@ -40,7 +40,7 @@ def registered(*arrays: np.ndarray) -> Iterator[None]:
     hostcuda.ensure_context()
     with ExitStack() as stack:
         for array in arrays:
-            stack.callback(_lock(array))
+            stack.callback(_lock(array))  # `_lock` returns the function that unlocks it
         yield
 
 

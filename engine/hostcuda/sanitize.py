@@ -114,7 +114,7 @@ class Findings:
 
         If several verdicts apply, it is the first of them in the order below.
         """
-        # kind of event -> the first message of this kind
+        # kind of event -> the first message of this kind (reversed: the first one is written last)
         messages = {event["kind"]: event["message"] for event in reversed(self.events)}
         if self.ended.interrupted:
             return "not checked", f"the program {self.ended.problem}"
@@ -122,13 +122,14 @@ class Findings:
             return "compile error", messages["compile error"]
         if self.ended.status is None:  # stopped at the time limit
             return "hang", self.verdict()
+        # the engine has ended a loop that would never end
         if stuck := next(
             (event["message"] for event in self.events if _STUCK in event["message"]), None
         ):
             return "hang", stuck
         if self.rows:
             return "unsafe", self.verdict()
-        if self.ended.status in _FAULTS:
+        if self.ended.status in _FAULTS:  # SIGSEGV and the like, in the program's host code
             fault = messages.get("host fault", "its host code accessed an invalid address")
             return "unsafe", f"the program {self.ended.problem}: {fault}"
         if "refused" in messages:
@@ -142,7 +143,7 @@ class Findings:
 
     @property
     def status(self) -> int:
-        """The exit status of `hostcuda sanitize`."""
+        """The exit status of `hostcuda sanitize`: that of the verdict, or 130, the shells' status for Ctrl-C."""
         return 130 if self.ended.interrupted else STATUS[self.outcome[0]]
 
     def as_dict(self) -> dict:
@@ -224,7 +225,7 @@ def sanitize_script(
     on, tools = processes.engine(engine), _choose_tools(tool)
     command = processes.program(script, arguments, on, options)
     if timeout and on == "cpu":  # what the engine compiles for itself does not count
-        prepare(",".join(tools))
+        prepare(",".join(tools), options)
     return watch(command, tool, engine, timeout, capture, strict)
 
 
@@ -253,7 +254,7 @@ def watch(
         }
         if "initcheck" in tools:  # the compiler warns of variables without a value
             environment["HOSTCUDA_WARNINGS"] = "1"
-        # the engine writes both files as it goes on
+        # the engine writes both files, of launches and of events, line by line while the program runs
         ended = processes.run(command, environment, timeout, capture)
         return checked(
             processes.lines(out), tools, ended, processes.lines(out.with_name(f"{out.name}.events"))
@@ -320,8 +321,10 @@ def checked(
         if "initcheck" in tools
         for row in findings.from_warnings(event["message"], event["source"])
     ]
+    # text of a warning -> its match (file, line): the same warning of two compilations counts once
     warned = {line[0]: line for event in warnings for line in _WARNING.finditer(event["message"])}
-    # The compiler's warnings come as one event per source; each becomes an event of its own.
+    # The compiler's warnings come as one event per source; each becomes an event of its own. (`at` is
+    # the match: its groups are the file and the line.)
     split = [
         *(
             {"kind": "warning", "message": text, "file": at[1], "line": int(at[2])}
@@ -334,7 +337,7 @@ def checked(
     for event in split:
         if event["kind"] == "refused" and event["message"] in handled:
             event |= {"kind": "note", "message": f"{event['message']}; the program has handled it"}
-    # records with a negative index are copies
+    # records with a negative index are copies of memory, no launches
     launched = sum(record.get("index", 0) >= 0 for record in records)
     return Findings(
         _complete([*unset, *findings.list_findings(records)]),

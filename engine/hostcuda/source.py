@@ -85,7 +85,8 @@ def kernel_names(source: str) -> tuple[str, ...]:
 def host_entry(source: str) -> tuple[str, tuple[str, ...]]:
     """Return name and parameters of a host function that launches kernels in a source without ``main``, or ("", ()).
 
-    It is ``extern "C" void solve(...)``, or the only function of that form.
+    It is ``extern "C" void solve(...)``, or the only function of that form. An example of the result:
+    ("solve", ("const float *x", "int n")).
     """
     return find_entry(_scan(source))
 

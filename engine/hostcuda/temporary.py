@@ -37,7 +37,7 @@ def remove(path: Path) -> None:
     """Remove a folder that a program has filled, however deep its folders lie and whatever their modes are."""
     with contextlib.suppress(RecursionError):
         shutil.rmtree(path, ignore_errors=True)
-    if path.exists():
+    if path.exists():  # a folder without rights, or too deep for Python
         for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
             subprocess.run([*command, "--", str(path)], stderr=subprocess.DEVNULL, check=False)
 

@@ -78,7 +78,7 @@ def application(name: str, version: str, about: str) -> typer.Typer:
 def run(app: Callable, name: str) -> None:
     """Run the command `name`; an `EngineError` or a warning becomes one line, and Ctrl-C prints no traceback.
 
-    The exit status is then 1, or 130.
+    The exit status is then 1, or after Ctrl-C 130, by typer.
     """
     # a terminal without some of our characters gets question marks
     for stream in (sys.stdout, sys.stderr):

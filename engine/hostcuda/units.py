@@ -54,6 +54,7 @@ class Card:
     @property
     def bytes_per_cycle(self) -> float:
         """The factor that turns TB/s into bytes per cycle and multiprocessor."""
+        # 1 TB/s is 1e3 bytes per ns, and a ns has clock_ghz cycles
         return 1e3 / (self.clock_ghz * self.multiprocessors)
 
 
@@ -230,7 +231,8 @@ def count_executions(record: Mapping, flow: Sequence[Mapping]) -> list[float]:
     """
     # the number of a *piece*, a group of accesses in a block -> how often warps executed it
     plays = dict(record["plays"])
-    # None: a block without a piece; its number may follow from the blocks before it
+    # A block runs as often as the most frequent of its pieces. None: a block without a piece; its number
+    # may follow from the blocks before it.
     times = [
         max((plays.get(piece, 0) for piece in block["pieces"]), default=None) for block in flow
     ]
@@ -238,7 +240,8 @@ def count_executions(record: Mapping, flow: Sequence[Mapping]) -> list[float]:
     for i, block in enumerate(flow):
         for target in block["next"]:
             before[target].append(i)
-    # a block without accesses runs as often as those before it; chains of them need more rounds
+    # A block without accesses runs as often as all those that lead to it together. Chains of such
+    # blocks may need several rounds.
     for _ in range(5):
         for i, count in enumerate(times):
             if (

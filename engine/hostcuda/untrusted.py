@@ -167,6 +167,7 @@ def refuse(source: str, headers: Collection[str] = ()) -> None:
             sign.start(), words.get(sign[0], f"has {sign[0]!r} outside of comments and strings")
         )
     _refuse_directives(text, headers)
+    # also in string literals, which `text.text` keeps: an asm statement is one
     for match in _ENGINE.finditer(text.text):
         if match[0] != "HOSTCUDA_CPU":
             raise text.error(
@@ -454,6 +455,8 @@ def refuse_symbols(
             f"the kernel's function {indirect[0]} is chosen while it is loaded: remove its attribute"
         )
     called = list(_list_called_by_loader(module, own))
+    # Allowed are one function per kernel, by which the engine finds it, and those that g++ adds to
+    # each library (`_STARTS`).
     registering = [name for name in called if _REGISTERS.fullmatch(name)]
     if {*called} - {*registering} - _STARTS or (
         registered is not None and len(registering) != registered
@@ -568,6 +571,7 @@ def guard(source: str = "", headers: Collection[str] = ()) -> None:
     checkmode.untrusted = True
     toolchain.processor_seconds = _COMPILER_SECONDS
     if checkmode.TOOLS:
+        # the hooks of check mode then notice a kernel that overwrites its return addresses
         native.library().hc_keep_returns()
     unit.before_compile = _refuse_expanded_asm
     checkmode.before_link = refuse_calls

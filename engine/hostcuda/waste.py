@@ -44,6 +44,8 @@ class Waste(NamedTuple):
 def find_waste(launches: Sequence[Mapping], source: str = "") -> Waste | None:
     """Return the largest waste of launches, or None if no waste is a quarter of all units.
 
+    A unit is a sector of global memory, or a wavefront of another memory, that an access takes.
+
     Parameters
     ----------
     launches : sequence of mapping
@@ -56,6 +58,7 @@ def find_waste(launches: Sequence[Mapping], source: str = "") -> Waste | None:
     code = code_only(source)
     wastes = []
     for launch in launches:
+        # whether accesses that are near each other together use their sectors: then none of them is blamed
         fills = _fill_sectors(launch["sites"])
         for site in launch["sites"]:
             if site["requests"] and site["line"]:

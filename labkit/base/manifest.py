@@ -21,7 +21,8 @@ _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 def read(path: Path) -> bytes:
     """Return the content of a file.
 
-    Raises LabError if it cannot be read, or is not what its manifest says.
+    Raises LabError if it cannot be read, or is not what its manifest says: the list of the SHA-256 of
+    all files of its folder, if there is one.
     """
     try:
         content, root = path.read_bytes(), _find_root(path)

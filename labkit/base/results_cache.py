@@ -81,7 +81,11 @@ class ResultsCache:
             return None
 
     def put(self, value: object, *key: object) -> None:
-        """Write a value to the file of this key, after a checksum, unless `state` has changed since the beginning."""
+        """Write a value to the file of this key, after a checksum.
+
+        Nothing is written if `state` (of the lab's files, the compiler, the settings ...) has changed
+        since this object was made.
+        """
         if state() == self.state:
             data = pickle.dumps(value)
             with contextlib.suppress(EngineError):  # a full disk: it is computed again

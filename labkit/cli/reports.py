@@ -49,6 +49,7 @@ def report(
     """
     from labkit.notebooks import html
 
+    # `companions`: the closer looks, notebooks that belong to another one and may be skipped
     with _Bar() as bar:
         pages = html.make(
             notebook or (), out, stored=stored, progress=bar, fresh=fresh, companions=companions
@@ -75,7 +76,7 @@ def site(
     """
     from labkit.notebooks import site
 
-    print(site.make(out, repository)[0])
+    print(site.make(out, repository)[0])  # index.html
     if not (out / "playground").is_dir():
         typer.echo("without the playground: `make playground` builds it", err=True)
 

@@ -283,6 +283,7 @@ def traffic(page: Page, profile: Profile) -> None:
         page.caption(12, top + 26, level, unit)
         scale = (page.width - 196 - left) / max(values)
         baselines = _draw_bars(page, left, top + 36, step, scale, labels, values, is_last)
+        # each value with the one before it; the list of those before is longer by the last value
         for y, label, value, before in zip(
             baselines, labels, values, [None, *values], strict=False
         ):
@@ -406,7 +407,7 @@ def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]]) -> None:
     totals, first = {label: sum(mix.values()) for label, mix in mixes.items()}, next(iter(mixes))
     unit = "instructions per product"
     highlight = [*mixes][-1]
-    colors = dict(zip(kinds, _KIND_COLORS, strict=False))
+    colors = dict(zip(kinds, _KIND_COLORS, strict=False))  # there may be more colours than kinds
     page.open(
         102 + 27 * len(mixes),
         f"{highlight}: {totals[highlight]:.3g} {unit}, {first} {totals[first]:.3g}",
@@ -434,6 +435,7 @@ def units(page: Page, units: Units, before: Units | None = None) -> None:
     now = units.shares.T.dropna(axis=1)  # a row per unit, a column per kernel that has counts
     if now.empty:
         raise LabError(f"draw.units has no unit to draw. {units}")
+    # without `before`, zeros: they draw nothing; NaN for a kernel that `before` does not have
     old = (before.shares.T if before is not None else now * 0).reindex(columns=now.columns)
     drawn = [
         (kernel, name)
@@ -460,7 +462,7 @@ def units(page: Page, units: Units, before: Units | None = None) -> None:
         page.rect(left, y + 2, share * scale, 15, style.BLUE if is_near else style.PALE)
         page.small(left + share * scale + 8, y + 13, f"{share:.0f} %", style.INK)
         texts.append(f"{name} {share:.0f} %")
-        if before is not None and earlier >= 0:
+        if before is not None and earlier >= 0:  # not NaN
             page.rect(left, y + 18, earlier * scale, 6, style.ORANGE)
             texts[-1] += f" (before {earlier:.0f} %)"
     page.line([left, left], [top, top + step * len(drawn)], style.FAINT)
@@ -484,6 +486,7 @@ def stalls(page: Page, counters: pd.DataFrame) -> None:
     """
     require_columns(counters, ["label", "layer", *map(STALLED.format, STALLS)], "draw.stalls")
     rows = counters.reset_index(drop=True)
+    # A column per reason, in cycles per instruction; STALLED.format makes the column's name in `counters`.
     # Rounded: the same text wherever the table was read, although readers of CSV files differ in a
     # number's last bit.
     waits = rows[[*map(STALLED.format, STALLS)]].set_axis([*STALLS], axis=1).astype(float).round(6)
@@ -494,6 +497,7 @@ def stalls(page: Page, counters: pd.DataFrame) -> None:
     colors |= {"other reasons": style.FAINT, "nothing: it is issued": style.HAIR}
     parts = waits[visible].assign(others=waits.drop(columns=visible).sum(axis=1), issued=1.0)
     parts = parts.set_axis([*colors], axis=1)
+    # one group of bars, without a heading
     parts.index = pd.MultiIndex.from_arrays(
         [[""] * len(rows), rows["label"] + ", " + rows["layer"]]
     )
@@ -501,6 +505,7 @@ def stalls(page: Page, counters: pd.DataFrame) -> None:
     top = 84 + 18 * -(-len(colors) // 2)  # below the key, which has two columns
     about = style.join_parts("what a warp waits for, by Nsight Compute’s names", device)
     page.open(top + 27 * len(rows) + 24, _summarize_stalls(rows, waits), about)
+    # Nsight Compute's names of the parts: the other reasons have none; a warp that issues is "Selected"
     names = [*map(stall_name, visible), "", "Selected"]
     for i, (name, (words, color)) in enumerate(zip(names, colors.items(), strict=True)):
         x, y = 12 + i % 2 * 374, 72 + i // 2 * 18

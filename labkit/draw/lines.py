@@ -233,5 +233,5 @@ def rounding(page: Page, table: pd.DataFrame) -> None:
         page.alt += f" {label}: {largest[0]:.2g} of {lengths[0]:,} products, {largest[-1]:.2g} of {lengths[-1]:,}."
     ax.set_xlim(lengths[0] / 1.15, lengths[-1] * 1.15)
     set_ticks(ax.xaxis, lengths)
-    set_ticks(ax.yaxis, log_ticks(*ax.get_ylim(), (1,)))
+    set_ticks(ax.yaxis, log_ticks(*ax.get_ylim(), (1,)))  # at the powers of ten
     name_ends(page, ax, right, ends, bold=ends)

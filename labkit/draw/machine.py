@@ -392,7 +392,8 @@ def shuffle(page: Page, lanes: int = 16) -> None:
         if row < steps:
             y += 8 + size / 2
             below = y + high - size  # the upper edges of the next row
-            # a lane, and the one whose sum it adds
+            # A lane of the first `offset` ones, and the lane whose sum it adds, `offset` further on. The
+            # lanes behind these are not needed any more.
             for x, other_x in zip(xs[:offset], xs[offset:], strict=False):
                 page.line([x, x], [y, below], style.BLUE, 1.6)
                 page.line([other_x, x], [y, below], style.ORANGE, 1.6)

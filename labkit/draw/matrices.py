@@ -319,7 +319,8 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
     """Draw where the mask lies in a window for each output of a square, and the operand a that this makes.
 
     The square is 2 × 2 outputs, which share a window of inputs. The operand a of a tensor core's
-    product is 16 × 16: `place_weights` says what its rows and columns are.
+    product is 16 × 16: a row per output (of 4 maps), a column per input of two rows of the window.
+    Such a product is a k-step; further ones take the other rows.
 
     Parameters
     ----------
@@ -367,6 +368,7 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
         outputs = "\n".join(
             f"map {row // 2}, {('upper', 'lower')[row % 2]} {side}" for row in range(8)
         )
+        # once for both registers of these rows (h = 0 and 1)
         page.small(x1 - 8, y + 12, outputs * (1 - h), ha="right")
     page.alt = (
         f"For each output of a square, the mask of {K} by {K} lies at the output's row and column in a window of "
@@ -381,6 +383,8 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
 def stack(page: Page, down: int = 2, tall: int = 4) -> None:
     """Draw windows stacked in an image, for K = 7: which rows of the image each k-step of each window takes.
 
+    A k-step is one product of tensor cores: it takes two rows of a window.
+
     Parameters
     ----------
     down : int
@@ -391,7 +395,7 @@ def stack(page: Page, down: int = 2, tall: int = 4) -> None:
     """
     if down not in (1, 2) or not 1 <= tall <= 7:
         raise LabError(f"draw.stack: down, tall = {down}, {tall}: down is 1 or 2, tall from 1 to 7")
-    channels, high = 3 - down, 6 + down  # high: rows of a window
+    channels, high = 3 - down, 6 + down  # high: rows of a window, K + down - 1
     cell, broad, top = 16, 26 * down, 124 - 20 * down  # pixels: height and width of a cell
     rows = high + down * (tall - 1)  # of the image
     # Numbers of the cells, -1 for none. Columns: the lanes of four words, a gap, and for each
@@ -512,14 +516,15 @@ def _draw_numbers(
 def locate_sums(lane: int) -> list[tuple[int, int, int]]:
     """Return the outputs whose sums a lane holds in d[0] to d[3] of a product: (map, row, column) of each.
 
-    A row of the product is an output of a square of 2 × 2, as `place_weights` orders them; its eight
+    The product is one of tensor cores (mma.m16n8k16), and d are the lane's registers of its result. A
+    row of the product is an output of a square of 2 × 2, as `place_weights` orders them; its eight
     columns are squares side by side. So an output's row is 0 or 1, its column 0 to 15.
     """
     sums = []
     for register in range(4):
         # a lane's part of d, as PTX fixes it (mma.m16n8k16)
         row, square = lane // 4 + register // 2 * 8, lane % 4 * 2 + register % 2
-        w, m, h = np.unravel_index(row, (SIDE, MAPS, SIDE))
+        w, m, h = np.unravel_index(row, (SIDE, MAPS, SIDE))  # row = 8 w + 2 m + h
         sums.append((int(m), int(h), SIDE * square + int(w)))
     return sums
 
@@ -563,7 +568,7 @@ def pool(page: Page, lane: int = 0) -> None:
             page.small(
                 x + cell / 2, y + cell / 2 + 4, str(holder), look[1], ha="center", weight=look[0]
             )
-            if square == 0 and not register % 2:
+            if square == 0 and not register % 2:  # once per row, left of its first cell
                 words = f"map {row_map}  ({h}, {w})"
                 shown = style.INK if row_map == m else style.MUTED
                 page.small(x0 - 8, y + cell / 2 + 4, words, shown, ha="right")

@@ -185,7 +185,7 @@ def ring(
     read: float = 2,
     rings: Mapping[str, tuple[int, str]] | None = None,
 ) -> None:
-    """Draw when a producer loads and consumers read the tiles of a ring, one panel per ring.
+    """Draw when a producer loads and consumers read the tiles of a ring buffer, one panel per ring.
 
     Parameters
     ----------
@@ -389,7 +389,8 @@ def descriptor(page: Page, columns: int = 16, at: int = 1024) -> None:
         page.small(12, 166, "NEXT")
     page.arrow(330, 440, 140, style.INK, 1.4)
     page.small(362, 132, "APART")
-    # Name and value, the first bit, the bit after the last.
+    # Name and value, the first bit, the bit after the last. NEXT and APART are distances: from a block
+    # to the next eight columns, and to the other terms of the same columns.
     fields = (
         ("swizzle: 0", 62, 64, style.HAIR),
         ("NEXT: 8", 32, 46, style.SKY),

@@ -79,8 +79,8 @@ def network(
         else f"{name}: {many}, {amount.replace(' per', ' multiply-adds per')}",
         "one image through the network   ·   orange: what one value of the next map is made of",
     )
-    # A stage's front map, with 0.8 so that small ones stay visible, and how far the stack reaches
-    # behind it.
+    # A stage's front map (a side of 86 has 64 pixels; the power 0.8 keeps small ones visible), and how
+    # far the stack reaches behind it. A stage of single numbers is a column 9 pixels wide.
     sizes = [
         (12 + 52 * (side / 86) ** 0.8, 3.5 * (min(maps, 8) - 1)) if side > 1 else (9, 0)
         for maps, side in stages

@@ -169,6 +169,7 @@ class Page:
         FigureCanvasAgg(self.fig)
         pixels = Affine2D().scale(1 / DPI, -1 / DPI).translate(0, (self.height - self._down) / DPI)
         self.pixels = pixels + self.fig.dpi_scale_trans
+        # a title that the caller of the figure gave replaces this one; a subtitle of his is added
         for y, text, size, weight, color in (
             (24, title if self._title is None else self._title, LARGE, "bold", INK),
             (44, join_parts(self._subtitle, subtitle), NORMAL, "normal", MUTED),
@@ -183,7 +184,7 @@ class Page:
         self, left: float, top: float, right: float, bottom: float, log: str = "", **options: Any
     ) -> Axes:
         """Add and return axes between these edges; `log`: the logarithmic axes, "x" or "xy"; options: of `Axes.set`."""
-        w, h = self.width, self.height
+        w, h = self.width, self.height  # `_down`: the pixels by which a note moves all else
         ax = self.fig.add_axes(
             (left / w, 1 - (bottom + self._down) / h, (right - left) / w, (bottom - top) / h)
         )
@@ -415,6 +416,7 @@ def name_ends(
     `ends` maps the name of each line to its last value and its colour; the names in `bold` are
     bold.
     """
+    # the heights in pixels, y downwards, of the x axis and of the ends; the x of 1 does not matter
     low, *heights = page.locate(
         ax, [(1, ax.get_ylim()[0]), *((1, value) for value, _ in ends.values())]
     )[:, 1]

@@ -34,10 +34,10 @@ def gantt(
     ----------
     timeline : DataFrame, or mapping of str to DataFrame
         As `Pipeline.timeline` and `schedule` give it: a row per chunk and step, with ``stream``,
-        ``what``, ``chunk``, ``start_ms`` and ``end_ms``. Several are drawn one under the other over
-        one axis, named by the keys.
+        ``what`` ("copy in", "kernel" or "copy out"), ``chunk``, ``start_ms`` and ``end_ms``. Several
+        are drawn one under the other over one axis, named by the keys.
     reference_ms : float, optional
-        A time to mark: the link's reference time.
+        A time to mark: what the link between host and GPU needs for the copies.
     """
     several = dict(timeline) if isinstance(timeline, Mapping) else {"": timeline}
     if not several:
@@ -172,10 +172,11 @@ def chunk_sizes(
     Parameters
     ----------
     table : DataFrame
-        As `bench_streams` returns it, of one layer and batch: ``chunk``, ``streams``,
-        ``steady_ms``.
+        As `bench_streams` returns it, of one layer and batch: ``chunk`` (images), ``streams`` (their
+        number), ``steady_ms`` (the time if the buffers are kept from one run to the next).
     reference_ms : float, optional
-        The link's reference time; times up to 15 % above it are shaded.
+        The time that the link between host and GPU needs for the copies; times up to 15 % above it
+        are shaded.
     predicted : mapping of int to float, optional
         Chunk to milliseconds, as computed beforehand: a thin line.
     """

@@ -227,7 +227,10 @@ class Reader(Tokens):
         return at if has_type and at > first else None
 
     def require_type_end(self, first: int, last: int) -> int:
-        """Return the index of the token after the type with which tokens[first:last] begin, or raise `NeedsFibers`."""
+        """Return the index of the token after the type with which tokens[first:last] begin.
+
+        Raises `NeedsFibers` if they begin with none: the kernel is then not rewritten as loops.
+        """
         end = self.find_type_end(first, last)
         if end is None:
             raise NeedsFibers("a declaration is not understood")

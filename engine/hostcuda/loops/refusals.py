@@ -62,7 +62,8 @@ def indexes_by_truth(code: str, start: int, end: int) -> bool:
         text = " ".join(
             reader.text(at) for at in range(first, reader.find_end(first, len(reader.tokens), ends))
         )
-        # the "<" of static_cast<int> compares nothing
+        # The "<" of static_cast<int> compares nothing. The value of ``c ? a : b`` is a or b, no truth
+        # value.
         words = re.sub(r"_cast < [^<>]* >", " ", text).split()
         return "?" not in words and not {*words}.isdisjoint(truth_names | _TRUTH_OPERATORS)
 
@@ -78,9 +79,9 @@ def indexes_by_truth(code: str, start: int, end: int) -> bool:
 def explain_use(name: str, harmful: dict[str, str]) -> str:
     """Return why a kernel that uses a name has to run on fibers: "it uses the class Stack", "f uses threadIdx".
 
-    `harmful` maps such names to their causes, as `File.harmful` does.
+    `harmful` maps such names to their causes: {"Stack": "the class Stack", "f": "threadIdx"}.
     """
-    # The cause of a class has its name: "the class Stack".
+    # The cause of a class has the class's name in it; that of a function is what the function uses.
     return (
         f"{name} uses {harmful[name]}"
         if name not in harmful[name].split()
@@ -105,7 +106,7 @@ def refuse(kernel: KernelPlan) -> None:
         raise NeedsFibers(explain_use(min(harmful_words), harmful))
     engine_calls = (at for at, token in enumerate(reader.tokens) if token.text == "hostcuda")
     # In this text inline PTX is written as hostcuda::ptx::..., and an extern __shared__ array as
-    # hostcuda::dynamic_shared().
+    # hostcuda::dynamic_shared(): the word behind the "::" tells them apart.
     if any(reader.text(at + 2) != "dynamic_shared" for at in engine_calls):
         raise NeedsFibers("it has inline PTX")
     for at, token in enumerate(reader.tokens):

@@ -24,7 +24,7 @@ class Region:
     section: Section | None = None  # around it; None where a loop over the block's threads runs it
 
     def used_variables(self) -> set[KernelVariable]:
-        """Return the variables of the kernel that the region's statements use."""
+        """Return the kernel's variables that the region uses: statements that one loop over threads runs."""
         return set().union(*(step.effects.uses for step in self.steps))
 
 
@@ -45,11 +45,14 @@ class Section:
 
     @property
     def places(self) -> set[int | PlanStep]:
-        """The places of this section at which a variable can be used: numbers of regions, and the warp's own steps."""
+        """The places of this section at which a variable can be used.
+
+        They are the numbers of its regions (loops over a warp's lanes), and the steps that the warp does once.
+        """
         return {region.number for region in self.regions} | set(self.warp_steps)
 
     def used_variables(self) -> set[KernelVariable]:
-        """Return the variables of the kernel that the section's statements use."""
+        """Return the kernel's variables that the section uses: statements that one loop over warps runs."""
         steps = self.warp_steps + [step for region in self.regions for step in region.steps]
         return set().union(*(step.effects.uses for step in steps))
 
@@ -85,6 +88,9 @@ class RegionBuilder:
         is done once. The items are in the order of the statements, but a step with the same values
         in all threads moves before its region or section. If a `section` is given, a warp runs the
         block alone. Also sets `items` of the steps that have blocks in them.
+
+        The kinds of steps: "barrier" is __syncthreads(), "rendezvous" a warp function, "loop", "if" and
+        "block" have one of these two in them, and "jump" is a return, break or continue.
         """
         # This is one function because every kind of step changes which region and which section are
         # open.
@@ -103,9 +109,9 @@ class RegionBuilder:
                 self._add_warp_step(outer_section, step)
 
         for step in steps:
-            if step.kind == "barrier":
+            if step.kind == "barrier":  # it ends what is open, and leaves no item
                 region, open_item, section = None, None, outer_section
-            elif step.kind == "rendezvous" or (
+            elif step.kind == "rendezvous" or (  # or a statement that a warp runs alone
                 step.warp is not None and step.kind in ("loop", "if", "block")
             ):
                 if section is None:
@@ -139,7 +145,8 @@ class RegionBuilder:
                 insert_once(step, close=is_read)
             else:  # each thread does it, in a region
                 if region is None:
-                    # its groups of neighbors are the warps
+                    # A kernel without barriers (`direct`) is one section, whose loop is over groups of
+                    # neighboring threads.
                     if self.kernel.direct and section is None:
                         section = Section()
                         items.append(section)
@@ -151,7 +158,8 @@ class RegionBuilder:
                     (opened_here.items if opened_here else items).append(region)
                     open_item = opened_here or region
                 self._add_to_region(region, step)
-                # threads return in a region of its own
+                # `guard` is the last statement in which a thread may return. It ends its region, so that
+                # the threads that are left begin the next one together.
                 region = None if step is self.guard else region
         return items
 
@@ -200,6 +208,7 @@ def assign_roles(kernel: KernelPlan, regions: list[Region]) -> None:
     if none of these is possible.
     """
     for region in regions:
+        # a region's variables share the scope of one loop, where a name can be declared only once
         names = [v.name for v in region.used_variables() if v.role != "uniform" and not v.shared]
         if repeated_names := {name for name in names if names.count(name) > 1}:
             raise NeedsFibers(
@@ -212,7 +221,8 @@ def assign_roles(kernel: KernelPlan, regions: list[Region]) -> None:
         variable = step.variable
         if variable is None or variable.role == "uniform" or variable.shared:
             continue
-        if variable.uses <= {variable.region} and not variable.addressed:  # it stays local
+        # used in the region that declares it, and by no pointer: it stays "local"
+        if variable.uses <= {variable.region} and not variable.addressed:
             continue
         if _can_recompute(kernel, step, variable):
             variable.role = "recomputed"

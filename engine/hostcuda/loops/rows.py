@@ -119,8 +119,9 @@ class Rows:
         for span in self.reader.split(first, last, "+"):
             terms += self.reader.split(*span, "-")
         growing = [span for span in terms if not self.is_same(*span, scope)]
-        # A single term needs no edit, but in a kernel without barriers it is asked for. A growing
-        # term must not be subtracted.
+        # A single term is no sum. In a kernel without barriers (`direct`) it is accepted, since there
+        # the question is also whether an index such as [threadIdx.x] grows. A growing term must not
+        # be subtracted.
         if (
             len(terms) + self.kernel.direct < 2
             or len(growing) != 1
@@ -136,8 +137,9 @@ class Rows:
     def edit_initializer(self, variable: KernelVariable) -> list[Edit]:
         """Return edits (start, end, text) of a variable's first value, with which g++ vectorizes the loop over threads.
 
-        If the variable grows by 1 from one thread of a row to the next, the sum becomes a call of
-        ``hostcuda::sum``, by which g++ recognizes neighboring elements.
+        A row is the threads that differ in threadIdx.x alone. If the variable grows by 1 from one
+        thread of a row to the next, the sum becomes a call of ``hostcuda::sum``, by which g++
+        recognizes neighboring elements.
         """
         span, scope = self.kernel.initializer(variable), self.scopes[variable]
         if variable not in self.next_in_row:
@@ -251,7 +253,7 @@ class Rows:
         """Return edits (start, end, text) of tokens[first:last], with which g++ vectorizes the loop over threads.
 
         They change indices of arrays that grow by 1 per thread, and conditions that are the same
-        for a row of threads.
+        for a row of threads (those that differ in threadIdx.x alone). Tokens with a constexpr get none.
         """
         edits, text, match = [], self.reader.text, self.reader.match
         next_token = first  # tokens before it get no edits
@@ -271,7 +273,8 @@ class Rows:
                 edits += self._mark_condition(
                     self.reader.find_start(at, first, _ENDS_CONDITION), at, scope
                 )
-                # The last operand of a chain of "&&"; before "?" that sign marks it.
+                # A chain's last operand has no "&&" behind it, so it is marked here; if a "?" is behind
+                # it, the branch above marks it when it comes to the "?".
                 if (
                     word == "&&"
                     and text(end := self.reader.find_end(at + 1, last, _ENDS_CONDITION)) != "&&"
@@ -280,7 +283,7 @@ class Rows:
             elif word == "if" and text(at + 1) == "(":
                 edits += self._mark_condition(at + 2, match[at + 1], scope)
             elif word == "constexpr":
-                # HOSTCUDA_ROW(c), which asks for threadIdx.x, is no constant expression
+                # an edit writes HOSTCUDA_ROW(c), which asks for threadIdx.x: no constant expression
                 return []
         return edits
 

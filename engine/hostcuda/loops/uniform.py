@@ -260,7 +260,8 @@ def require_uniform(kernel: KernelPlan) -> None:
     """Raise `NeedsFibers` unless all threads of a block reach each barrier, and all lanes of a warp each warp function.
 
     For that, the conditions around these have to be the same for all threads, or lanes. Also notes
-    in `changed_uniformly` where a variable that is the same for all gets another value.
+    in `changed_uniformly` where a variable that is the same for all gets another value, and makes a
+    "jump" that not all threads take a "statement", which each thread runs.
     """
     for step in kernel.steps:
         line = kernel.line(step.node.first)
@@ -285,7 +286,8 @@ def require_uniform(kernel: KernelPlan) -> None:
                 variable.changed_uniformly.append(step.node.first)
         if step.kind == "jump":
             jumps = find_jumps(step.node)
-            # if a single warp (or group of neighbors) returns here, the others go on
+            # if a single warp returns here, or in a kernel without barriers (`direct`) a group of
+            # neighboring threads, the others go on
             others_go_on = "return" in jumps and (step.warp is not None or kernel.direct)
             if others_go_on or not is_jump(step.node) or not _has_uniform_condition(kernel, step):
                 if jumps - {"return"}:

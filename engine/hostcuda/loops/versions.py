@@ -71,6 +71,8 @@ def add_loops(text: str, without: Collection[str] = frozenset()) -> str:
     file = File(scan, bodies)
     # the same kernels, in the same order, with their device functions put in
     inlined_scan, inlined_bodies, failed = inline(scan, bodies, file)
+    # kernel -> why it has no second version, or ""; kernel -> what its second version loops over:
+    # "LOOPS" all threads of a block, "WARPS" warps, "GROUPS" groups of neighboring threads
     edits, reasons, kinds = [], {}, {}
     for body, inlined_body in zip(bodies, inlined_bodies, strict=True):
         try:
@@ -88,6 +90,7 @@ def add_loops(text: str, without: Collection[str] = frozenset()) -> str:
         # the second version runs blocks of all shapes: the first one hardly ever runs
         if kinds[body.name] == "LOOPS":
             edits.append((body.marker_end, body.marker_end, " __attribute__((cold, noinline))"))
+        # behind the kernel; the marker (``# 12 "a.cu"``) says that the user's file goes on
         edits.append((body.close + 1, body.close + 1, second + scan.marker(body.close)))
     edits += [
         _edit_registration(scan, match, file, reasons, kinds)

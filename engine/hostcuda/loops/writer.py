@@ -57,6 +57,7 @@ class Writer:
         # hostcuda_loops_f(const float *const x)
         specifiers = f"{scan.text[body.start : body.marker_end]} __attribute__((noinline))"
         self.out.append(specifiers + scan.text[body.marker_end : body.name_start] + PREFIX + name)
+        # position: of the parameter's name in the text; -1 for an array
         constants = [
             v for v in self.kernel.parameters if v.position >= 0 and self._is_declared_const(v)
         ]
@@ -70,10 +71,12 @@ class Writer:
             f"hostcuda_require_plain({type_})\n"
             for type_ in sorted(self.kernel.effects_reader.assumed)
         ]
+        # a check for each assumption about a parameter's type or largest value, if there is one
         for parameter in self.kernel.parameters:
             self._write_proof(parameter)
         if self.masked:  # an array that says which threads have not returned yet
             self.out.append("HOSTCUDA_MASK\n")
+        # Threads may change a parameter ("kept"): each gets a copy, an element of an array.
         for parameter in self.kernel.parameters:
             if parameter.role == "kept":
                 kept = self._name_array(parameter)

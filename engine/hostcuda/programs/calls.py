@@ -45,7 +45,8 @@ UNSIGNED = (1 << 64) - 1
 def require_host_memory(what: str, address: int, size: int, writes: bool) -> None:
     """Raise `Refused` if the host cannot read `size` bytes at an address or, if it `writes`, write them.
 
-    `what` begins the message.
+    `what` begins the message. Addresses and sizes arrive as signed numbers: the mask UNSIGNED makes
+    them unsigned.
     """
     if not native.is_host_memory(address & UNSIGNED, size, writes):
         why = "a null pointer" if not address else "never allocated, freed, or shorter"
@@ -63,7 +64,7 @@ def variable_at(address: int, kind: type[Any] = ctypes.c_void_p) -> Any:
     require_host_memory(
         "failed: the address of a result or a list", address, ctypes.sizeof(kind), True
     )
-    # if the address is in device memory, this access faults, as on a GPU
+    # in this call the runtime faults if the address is in device memory, as on a GPU
     native.library().hc_write_result(address)
     return kind.from_address(address)
 

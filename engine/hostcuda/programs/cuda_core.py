@@ -167,6 +167,7 @@ class Device:
         """
         if obj is None:
             return Stream(driver.Stream(1))  # 1: it does not wait for the default stream
+        # __cuda_stream__() returns (version of the protocol, handle of the stream)
         return Stream(cupy.find_stream(obj.__cuda_stream__()[1]))
 
     def create_event(self, options: Any = None) -> Event:
@@ -312,13 +313,14 @@ def install() -> None:
 
     The names are ``cuda.core`` and ``cuda.core.experimental``.
     """
-    driver.Device(0).make_context()
+    driver.Device(0).make_context()  # starts the engine
+    # ``import cuda.core`` needs a package "cuda" around it; an empty `__path__` makes a module a package
     if "cuda" not in sys.modules and not importlib.util.find_spec("cuda"):
         sys.modules["cuda"] = types.ModuleType("cuda")
         sys.modules["cuda"].__path__ = []
     for module_name in _MODULES:
         module: Any = types.ModuleType(module_name, __doc__)
-        module.__path__, module.__version__ = [], "0.4.0"
+        module.__path__, module.__version__ = [], "0.4.0"  # the cuda.core that this module follows
         for name in _NAMES:
             setattr(module, name, globals()[name])
         sys.modules[module_name] = module

@@ -59,6 +59,7 @@ class Stream:
 
     def use(self) -> Stream:
         """Make this stream the current one, and return it."""
+        # a stack: ``with stream:`` pushes one and pops it at the end
         current_streams[-1] = self._stream
         return self
 
@@ -285,7 +286,7 @@ class RawKernel(_Launchable):
 
     def compile(self, log_stream: object = None) -> None:
         """Compile the source now, if that is not done yet; `log_stream` has no effect."""
-        _ = self._function
+        _ = self._function  # the first use of this property compiles
 
     @property
     def kernel(self) -> RawKernel:
@@ -329,7 +330,7 @@ class RawModule:
 
     def compile(self, log_stream: object = None) -> None:
         """Compile the source now, if that is not done yet; `log_stream` has no effect."""
-        _ = self._module
+        _ = self._module  # the first use of this property compiles
 
     def get_function(self, name: str) -> _Launchable:
         """Return a kernel by its name, or an instance of a template by its text in `name_expressions`: "f<float>".
@@ -343,6 +344,7 @@ class RawModule:
 
     def get_global(self, name: str) -> Pointer:
         """Return the address of a ``__constant__`` or ``__device__`` variable; LogicError if there is none."""
+        # the pointer keeps this module (`self`) loaded; get_global returns (address, bytes)
         return Pointer(self._module.get_global(name)[0], self)
 
 
@@ -405,13 +407,13 @@ _OF_CUDA = ("Device", "Event", "ExternalStream", "Stream", "get_elapsed_time")
 
 def install() -> None:
     """Let this process import this module, which stands in for CuPy, as ``cupy``: change `sys.modules`."""
-    driver.Device(0).make_context()
+    driver.Device(0).make_context()  # starts the engine
     module: Any = types.ModuleType("cupy", __doc__)
     for names, found in ((_OF_ARRAYS, vars(cupy_arrays)), (_OF_KERNELS, globals())):
         for name in names:
             setattr(module, name, found[name])
-    module.__version__ = "13.0.0"
-    module.__path__ = []
+    module.__version__ = "13.0.0"  # the CuPy that this module follows
+    module.__path__ = []  # makes it a package, with modules in it
     cuda: Any = types.ModuleType("cupy.cuda")
     for name in _OF_CUDA:
         setattr(cuda, name, globals()[name])
@@ -422,6 +424,7 @@ def install() -> None:
     testing = Namespace(np.testing)
     module.cuda, module.testing = cuda, testing
     module.random, module.linalg, module.fft = map(Namespace, (np.random, np.linalg, np.fft))
+    # any other name of ``cupy`` is NumPy's function, for arrays of this module
     module.__getattr__ = lambda name: find_function(np, name)
     sys.modules |= {
         "cupy": module,

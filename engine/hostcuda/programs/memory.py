@@ -72,7 +72,8 @@ class Memory:
             raise Refused(INVALID_VALUE, "failed: 0 bytes were requested")
         variable = variable_at(result_address)
         variable.value = address = native.mem_alloc(require_size(size))
-        # a fill, by which the memory counts as initialized: initcheck does not see writes of the host
+        # A fill of elements of 1 byte, by which the memory counts as initialized: initcheck does not see
+        # writes of the host. True: the call waits.
         native.memset(1, address, 0, size, None, True)
         self.managed.add(address)
 
@@ -84,7 +85,7 @@ class Memory:
         Writes their address to the program's variable at `result_address`, and the pitch, the bytes
         from a row to the next one, to that at `pitch_address`.
         """
-        row_bytes = -(-require_size(width) // PITCH) * PITCH
+        row_bytes = -(-require_size(width) // PITCH) * PITCH  # rounded up
         variable_at(pitch_address, ctypes.c_size_t).value = row_bytes
         self.cudaMalloc(result_address, row_bytes * require_size(height))
 
@@ -116,6 +117,7 @@ class Memory:
         stream still uses it, racecheck reports the race.
         """
         if checkmode.TOOLS and (span := native.mem_range(address & UNSIGNED)):
+            # elements of 1 byte become 0; False: the call does not wait
             native.memset(1, span[0], 0, span[1], self._find_stream(stream), False)
         self.pooled.discard(address)
         self.cudaFree(address)
@@ -127,7 +129,7 @@ class Memory:
         """
         variable = variable_at(result_address)
         try:
-            _, total = native.mem_info()
+            _, total = native.mem_info()  # the engine's device memory is memory of the host
             if require_size(size) > total - sum(map(len, self.pinned.values())):
                 raise MemoryError  # else Linux might end a process for lack of memory
             storage = ctypes.create_string_buffer(size + _PAGE)
@@ -135,7 +137,7 @@ class Memory:
             raise Refused(
                 OUT_OF_MEMORY, f"failed: the host has no {native.format_bytes(size)}"
             ) from None
-        address = -(-ctypes.addressof(storage) // _PAGE) * _PAGE
+        address = -(-ctypes.addressof(storage) // _PAGE) * _PAGE  # rounded up
         self.pinned[address] = storage
         native.map_host_memory(address, size)
         variable.value = address
@@ -195,8 +197,10 @@ class Memory:
     ) -> None:
         """Copy `size` bytes from address `source` to address `to` in the default stream, and wait for the end.
 
-        `kind` is the direction (cudaMemcpyKind); the capacities are explained at `_copy`.
+        `kind` is the direction (cudaMemcpyKind). The capacities are the bytes that the program's
+        compiler knows to be at the two addresses (-1: not known): a longer copy is refused.
         """
+        # 0: the default stream; True: wait, unless the copy is on the device
         self._copy(to, source, size, kind, 0, True, to_capacity, source_capacity)
 
     def cudaMemcpyAsync(
@@ -212,7 +216,8 @@ class Memory:
         """Queue a copy of `size` bytes from address `source` to address `to` on a stream.
 
         It waits for the end of a copy between the device and host memory that is not page-locked.
-        `kind` is the direction (cudaMemcpyKind); the capacities are explained at `_copy`.
+        `kind` is the direction (cudaMemcpyKind). The capacities are the bytes that the program's
+        compiler knows to be at the two addresses (-1: not known): a longer copy is refused.
         """
         waits = kind in (_TO_DEVICE, _TO_HOST) and not (
             self._is_pinned(source) or self._is_pinned(to)
@@ -387,6 +392,7 @@ class Memory:
         if size:
             self._require_device_memory("destination", address, size)
             if native.mem_range(address) or self._is_pinned(address):
+                # elements of 1 byte; False: the call does not wait
                 native.memset(1, address, value & 0xFF, size, self._find_stream(stream), False)
             else:
                 native.synchronize()

@@ -598,7 +598,7 @@ def main(arguments: list[str]) -> NoReturn:
     `arguments` are the engine's own ("--options=-O2", "--seconds=60"), the .cu file, and those of
     the program.
     """
-    own = {}  # the engine's own arguments: "--options" -> their text, "--seconds" -> a number
+    own = {}  # the engine's own arguments: {"--options": "-O2", "--seconds": "60"}
     while arguments[0].startswith(("--options=", "--seconds=")):
         name, _, value = arguments.pop(0).partition("=")
         own[name] = value

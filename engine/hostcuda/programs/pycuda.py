@@ -275,4 +275,5 @@ def install() -> None:
     if _find_cache().is_dir():
         # for pytools and mako, which `fetch` has installed there
         sys.path.append(str(_find_cache()))
+    # it says how to get a module of PyCUDA that was not found
     sys.meta_path.append(_Finder)

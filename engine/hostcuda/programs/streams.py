@@ -112,7 +112,7 @@ class Streams:
             raise Refused(INVALID_HANDLE, error) from None
         except errors.RuntimeError as error:
             self._report(
-                "",
+                "",  # only print it: it is no event of the report
                 f"{reword_for_cuda(str(error), 'cudaEventElapsedTime')}: wait with cudaEventSynchronize",
             )
             raise Refused(NOT_READY, "") from None

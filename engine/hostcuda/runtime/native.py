@@ -291,7 +291,7 @@ def map_host_memory(address: int, size: int) -> None:
 
     `size` 0: they may no longer use the memory there. Without check mode nothing happens.
     """
-    if checkmode.TOOLS and not _finished:
+    if checkmode.TOOLS and not _finished:  # _finished: at Python's exit the engine has stopped
         library().hc_mem_mapped(address, size)
 
 
@@ -326,7 +326,7 @@ def mem_free(address: int) -> None:
 
 def mem_release(address: int) -> None:
     """Wait for the device and free an allocation, in a destructor: a fault is raised by the next call that waits."""
-    if _finished:
+    if _finished:  # at Python's exit the engine has stopped, and its memory is gone
         return
     _wait_quietly()
     if _library.hc_mem_free(address) != OK:
@@ -388,7 +388,7 @@ def memset(width: int, to: int, value: int, count: int, stream: int | None, wait
     """
     call = f"cuMemsetD{8 * width}"
     _record_call_site("a fill")
-    check(library().hc_memset(to, value, width, count, stream, 0), call)
+    check(library().hc_memset(to, value, width, count, stream, 0), call)  # 0: it does not wait
     if wait:
         _wait(call, _library.hc_stream_synchronize, stream)
 
@@ -420,9 +420,9 @@ def stream_create(non_blocking: bool) -> int:
 def stream_destroy(handle: int) -> None:
     """Destroy a stream; its queued work still completes."""
     kept = _kept.pop(handle, None)
-    if not _finished:
+    if not _finished:  # at Python's exit the engine has stopped, and its streams are gone
         _library.hc_stream_destroy(handle)
-        # the stream's queued work may still use these arrays: the default stream keeps them alive now
+        # queued work may still use the arrays that were kept for it: the default stream keeps them now
         if kept and (kept.batch or kept.full):
             keep_alive(None, kept)
 
@@ -435,7 +435,7 @@ def stream_synchronize(handle: int | None) -> None:
 
 
 def stream_query(handle: int | None) -> bool:
-    """Return whether the stream has no work left."""
+    """Return whether a stream (None: the default stream) has no work left."""
     return _is_done("cuStreamQuery", _library.hc_stream_query(handle))
 
 
@@ -452,8 +452,8 @@ def event_create() -> int:
 
 
 def event_destroy(handle: int) -> None:
-    """Destroy an event."""
-    if not _finished:
+    """Destroy an event, given by its handle."""
+    if not _finished:  # at Python's exit the engine has stopped, and its events are gone
         _library.hc_event_destroy(handle)
 
 
@@ -598,7 +598,7 @@ def _place_variables(path, module: c_void_p, base: int) -> LoadedModule:
 
 def module_unload(handle: int, copy: Path | None = None) -> None:
     """Unload a module when its kernels are done, and remove the file `copy` that only it used."""
-    if not _finished:
+    if not _finished:  # at Python's exit the engine has stopped, and its modules are gone
         _wait_quietly()
         _library.hc_module_unload(handle)
         _modules.pop(handle)

@@ -109,6 +109,7 @@ def read_answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB
         fault.
     """
     if ended.problem:
+        # a limit (None) or a signal, such as that of a crash; SIGKILL may come from the system
         own_fault = ended.status is None or (ended.status < 0 and ended.status != -signal.SIGKILL)
         raise (NoResultError if own_fault else EngineError)(
             f"there is no result: the program {ended.problem}"

@@ -58,6 +58,7 @@ def probe_files(hidden: list[str], unwritable: list[str]) -> Iterator[str]:
     """
     for path in hidden:
         with contextlib.suppress(OSError):
+            # a folder with nothing in it is hidden; close() returns None, once open() has succeeded
             if os.listdir(path) if os.path.isdir(path) else open(path, "rb").close() is None:
                 yield f"reads {path}"
     for folder in unwritable:
@@ -77,6 +78,7 @@ def probe_processes(pid: int, started: str, most: int) -> Iterator[str]:
     """
     parent = Path(f"/proc/{pid}")
     with contextlib.suppress(OSError):
+        # the start time is field 22 of proc(5); the name, in brackets, is field 2
         if parent.joinpath("stat").read_text().rpartition(")")[2].split()[19] == started:
             for what, attempt in (
                 ("signals", lambda: os.kill(pid, 0)),

@@ -322,6 +322,7 @@ def run_untried(
         "TMPDIR": str(scratch),
         "HOSTCUDA_CACHE_DIR": str(scratch / "cache"),
     }
+    # the user id that runs the command, and a context in which no other command gets this user
     user, taken = None, contextlib.nullcontext()
     if walled:
         cached = () if check is None else precompile(check, tuple(options))

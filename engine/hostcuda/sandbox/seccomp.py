@@ -93,7 +93,8 @@ def load() -> None:
 
     for name in ALLOWED.split():
         allow(name)
-    # "clone" starts processes and threads: only without flags that make a namespace
+    # "clone" starts processes and threads: only without flags that make a namespace, which is
+    # (argument 0) & _NEW == 0
     allow("clone", _Comparison(0, _MASKED_EQUAL, _NEW, 0))
     for request in _IOCTLS:
         allow("ioctl", _Comparison(1, _EQUAL, request))

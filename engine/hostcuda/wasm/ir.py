@@ -57,12 +57,13 @@ def prepare(text: str, own: Callable[[str], bool]) -> tuple[str, list[Place]]:
     the first use of what it loads.
     """
     lines = _WRAPPED.sub(r"@__wrap_\1", text).split("\n")
+    # (file, line, whether the file is the engine's own); the first one is the unknown place
     places: list[Place] = [(None, None, True)]
     place = _make_locator(lines, own)
     # (function, pointer) -> a place; index of a moved access's line -> its number, (function, pointer)
     by_pointer, moved = {}, {}
     for block in order_blocks(_read_blocks(lines)):
-        for at in block.pieces:
+        for at in block.pieces:  # the indices of lines that call check mode for an access
             debug, accessed = _DEBUG.search(lines[at]), _ACCESSED.search(lines[at])
             found = place(debug[1]) if debug else (None, None, True)
             if accessed and found[1]:

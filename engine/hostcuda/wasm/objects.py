@@ -15,6 +15,7 @@ def calls_pointers(data: bytes) -> bool:
         if kind == _CUSTOM:
             length, at = _read_number(data, at)
             name, at = data[at : at + length], at + length
+            # a call by a pointer names the type of the function, which the linker numbers anew
             if name == b"reloc.CODE" and _TYPE_INDEX in _read_relocations(data, at):
                 return True
         at = end

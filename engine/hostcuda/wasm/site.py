@@ -130,6 +130,7 @@ def write_engine(
     own = {
         "python.zip": python,
         "cache.zip": _compile_engine(),
+        # the memory of a Python that has imported all modules: a page that loads it need not start one
         "memory.bin": _start_python(python, (*_STARTED, *modules)),
         "binaryen.wasm": _unpack_binaryen(),
         **(data or {}),
@@ -138,7 +139,7 @@ def write_engine(
     packed |= {name: gzip.compress(content, 6, mtime=0) for name, content in own.items()}
     for name, content in packed.items():
         write(out / f"{name}.z", content)
-    # a gzip file ends with the size of what it holds
+    # name -> (compressed bytes, bytes); a gzip file ends with the size of what it holds
     sizes = {
         name: (len(content), int.from_bytes(content[-4:], "little"))
         for name, content in packed.items()
@@ -149,6 +150,7 @@ def write_engine(
 
 def engine_files() -> dict[str, bytes]:
     """Return the engine's files for Python's path in the browser, {name: content}; some replace those for Linux."""
+    # `_PYTHON` has the names of modules, `_ROOMS` those of packages
     files = {f"hostcuda/{name}.py": _PACKAGE / f"{name}.py" for name in _PYTHON}
     for part in _ROOMS:
         files |= {

@@ -118,6 +118,7 @@ def _translate(command: list[str]) -> list[str]:
 
 def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
     """Run a command that is meant for clang on Linux, in the folder `cwd`; return (exit status, output, messages)."""
+    # `{}`: no other folder takes the place of one of the command's
     folder, words = str(cwd or "/"), _translate(command)
     if "-dD" in command:  # one of `preprocessing_flags`
         return _preprocess(words, folder)
@@ -129,7 +130,9 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
         status, out, err = clang([*words[:-2], *options, "-c", "-o", "kernel.o"], folder, {})
         if status:
             return status, out, err
+        # the kernels' variables that the page accesses; `page.compile` sets `exported` before
         variables = [f"--export-if-defined={name}" for name in exported]
+        # `_LINK` names kernel.o, and the libraries
         return clang([*_LINK, *variables, str(runtime(checked)), "-o", "kernel.so"], folder, {})
     if os.devnull in command:  # the caller wants the messages alone
         words = [word for word in words if word not in ("-S", "-emit-llvm", "-o", os.devnull)] + [
