@@ -69,6 +69,7 @@ class Launch:
     @property
     def threads(self) -> int:
         """Threads of the whole grid."""
+        # dtype=object: Python's integers, which do not overflow
         return int(np.prod(self.grid, dtype=object) * np.prod(self.block, dtype=object))
 
 
@@ -143,8 +144,8 @@ class LayerKernel:
     ) -> Plan:
         """Return the kernel made ready for `batch` images: compiled, with its buffers and launches.
 
-        x, y and k are device buffers of the caller, `module` are kernels that are compiled already:
-        see `Plan`.
+        x, y and k are device buffers of the caller, by default new ones; `module` are kernels that are
+        compiled already.
         """
         return Plan(self, batch, x, y, k, module)
 
@@ -443,7 +444,7 @@ class Plan(Closing):
         return array
 
     def run(self, stream: Any = None, mark: Callable[[], None] | None = None) -> None:
-        """Launch the kernels, which are the op, and return before they have finished.
+        """Launch all kernels of the plan, which together compute the layer, and return before they have finished.
 
         Parameters
         ----------

@@ -148,10 +148,10 @@ class Rung:
         return value
 
     def scope(self, layer: Layer, options: Mapping[str, object]) -> Scope:
-        """Return all but the images that the geometry of a launch may depend on, as attributes of one object.
+        """Return the sizes from which a launch's grid and block are computed, as attributes of one object: `s.Ho`.
 
-        They are the layer's dimensions, all options of the rung, the limits of the device and the
-        rung's `sizes`, which replace options that are None.
+        Only the number of images is left out. They are the layer's dimensions, all options of the rung,
+        the limits of the device and the rung's `sizes`, which replace options that are None.
         """
         dimensions = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "Ho", "Wo")}
         multiprocessors, shared_opt_in = read_launch_limits()
@@ -173,16 +173,16 @@ class Rung:
 
     @property
     def file(self) -> Path:
-        """The kernel file."""
+        """The path of the rung's kernel file, such as cuda_src/01_baseline.cu."""
         return cuda_src() / f"{self.number:02d}_{self.name}.cu"
 
     def step_file(self, step: str) -> Path:
-        """Return the kernel file of a sub-step."""
+        """Return the path of the kernel file of a sub-step, a kernel on the way to the rung: "sum" for rung 03."""
         return cuda_src() / "steps" / self.name / f"{step}.cu"
 
     @property
     def source(self) -> str:
-        """The text of the kernel file."""
+        """The text of the rung's kernel file."""
         return self.file.read_text()
 
     def __repr__(self) -> str:

@@ -140,7 +140,7 @@ def find_functions(text: str) -> dict[str, tuple[int, int]]:
     A span begins with the comment right above the function.
     """
     code, spans = code_only(text), {}
-    # `begin` is the end of what stands before the function
+    # `begin` is where the function before it ends; what stands between may be its comment
     for name, (begin, end) in functions(text).items():
         first_word = end - len(code[begin:end].lstrip())
         blank_line = text.rfind("\n\n", begin, first_word)  # above the function and its comment
@@ -260,6 +260,7 @@ def require_order(
     for kernel, passed in zip(kernels, passed_by_call, strict=True):
         declarations = parameters(code, kernel)
         own_names = [*map(parameter_name, declarations)]
+        # the meanings of other names can be guessed only where a call passes x, k, y and the sizes
         meant = guess_meanings(declarations) if passed[:3] == [*"xky"] else own_names
         if meant != passed and sorted(meant) == sorted(passed):
             seem = f", which seem to be ({', '.join(meant)})" * (meant != own_names)
@@ -288,6 +289,7 @@ def with_functions(source: str, cell: str) -> str:
     # A text is all from the end of the function before to its own end; the last has the rest of the
     # cell, too.
     ends = [*(new_places[name][1] for name in names[:-1]), len(cell)]
+    # not strict: the last end begins no further text
     texts = [cell[begin:end].strip("\n") for begin, end in zip([0, *ends], ends, strict=False)]
     # From the last to the first, so that the places before stay valid.
     for (begin, end), text in sorted(

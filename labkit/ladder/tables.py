@@ -31,7 +31,10 @@ SWEEP = (
 
 
 def sweep_table(rows: list[dict] | pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of a sweep, by column, as a table with the columns `SWEEP` and one per option."""
+    """Return the rows of a sweep, dicts by column, as a table with the columns `SWEEP` and one per option.
+
+    A sweep times a kernel with many combinations of options, a row each: device, label, layer, op_ms, ...
+    """
     frame = pd.DataFrame(rows).reindex(columns=SWEEP)
     # missing in older records and in rows of combinations that are no variants
     for name in ("code", "reason"):

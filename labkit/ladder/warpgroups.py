@@ -113,7 +113,8 @@ def sizes(s: Scope, parts: int) -> dict:
     # Rows of outputs of a window. A k-step has two rows of inputs: of one channel, an even number of
     # rows; two channels share the last k-step of an odd number, and waste less.
     down = 2 if parts == 1 and s.C == 1 else 1
-    # Blocks of different groups have different maps. The fewest groups whose sizes fit are taken.
+    # A block computes one group of the layer's M output maps. The fewest groups whose sizes fit into
+    # the GPU are taken.
     for groups in range(tiles(s.M, MAX_COLUMNS // (2 * down)), s.M + 1):
         one_buffer = _find_sizes(s, parts, down, groups)
         if _fits(s, one_buffer) or one_buffer["maps"] == 4 // down:  # the fewest maps of a block
@@ -131,9 +132,11 @@ def sizes(s: Scope, parts: int) -> dict:
 
 
 def defines(s: Scope) -> dict:
-    """Return the compile-time parameters for the `sizes` in `s`, without those of the layer: {"MAPS": 16, …}.
+    """Return the compile-time parameters of the kernel for the `sizes` in `s`: {"MAPS": 16, …}.
 
-    `s.parts` is 1 in rung 10, 2 in rung 11; their kernels have different parameters.
+    Those of the layer are left out. COMPUTE, FETCH and STORE are warps of a block; OUTS, IMAGES and
+    STAGES say how maps and images are buffered. `s.parts` is 1 in rung 10, 2 in rung 11; their kernels
+    have different parameters.
     """
     common = {
         "MAPS": s.maps,

@@ -336,7 +336,7 @@ class SampledImages:
         self.scale = {dtype: error_scale(*pair) for dtype, pair in self.inputs.items()}
 
     def check(self, variant: Variant, when: str, y: np.ndarray, with_nan: np.ndarray) -> None:
-        """Compare y [images, M, Ho, Wo], the output for `self.images`, with the reference.
+        """Compare y [images, M, Ho, Wo], the output for some images of the batch, with the reference.
 
         `with_nan` are the indices of all images of the batch whose output has a NaN. Raises
         CheckFailed if an output is wrong or an image has a NaN; the message says `when`, such as
@@ -423,7 +423,8 @@ def compute_rates(
 ) -> dict[str, float]:
     """Return a dict of the rates that follow from an op time on the device `on`, named as in the table of `bench`.
 
-    `dtype` is that of x and y; `products` are those of floats on tensor cores, "3×FP16", or "".
+    `dtype` is that of x and y; `products` says how tensor cores multiply floats, "3×FP16" (as three
+    products of halves), or is "".
     """
     return {
         "gflop_s": layer.flops(batch) / op_ms / 1e6,

@@ -214,6 +214,7 @@ def check(
     if not shapes:
         first_refusal = refused[0] if refused else "none was given"
         raise LabError(f"{variant.label} takes none of the shapes; the first: {first_refusal}")
+    # a reader's kernel on small shapes is hardly optimized: that compiles faster
     quick = (
         variant.own
         and sum(kernel.layer.macs(batch) for kernel, batch in shapes.values()) <= _QUICK_MACS
@@ -238,6 +239,7 @@ def check(
     )
     # For `require_verified`, which `bench` and `bench_streams` call first: None if the variant was
     # checked as it is timed, now or before; else what to check it on once more, fully optimized.
+    # `shapes` for one that was not checked before: anything but None
     in_full_before = _verified.get(_key(variant), shapes) is None
     in_full = not quick or device().engine != "cpu" or in_full_before
     _verified[_key(variant)] = None if in_full else (shapes, seed)

@@ -130,7 +130,8 @@ def find_largest_factors(rounding: Rounding, terms: int) -> tuple[int, int]:
     Which of the two is x and which is k does not matter. One below 2 says that there are too many
     terms.
     """
-    # the largest product with which the sums of one format are exact
+    # The largest product with which the sums of one format are exact: `accumulate` is the format of a
+    # sum, `storage` that of the output, `part` that of partial sums of `part_terms` products, if any.
     product_limits = [_EXACT_INTEGERS[np.dtype(rounding.accumulate).name] // terms]
     product_limits.append(int(np.finfo(rounding.storage).max) // terms)  # and the output finite
     if rounding.part is not None:

@@ -230,6 +230,7 @@ class Pipeline(Closing):
         elements = sum(
             int(np.prod(shape)) for shape in (self.layer.x_shape(1), self.layer.y_shape(1))
         )
+        # stream i has every `streams`-th chunk
         return sum(
             size * elements * max(self.chunks[i :: self.streams]) for i in range(self.streams)
         )
@@ -357,7 +358,8 @@ class Pipeline(Closing):
 
     def close(self) -> None:
         """Free the device's buffers and keep the host's arrays. A second call does nothing."""
-        while self._plans:  # without plans it is closed
+        # a dict per stream: images of a chunk -> its plan; without plans the pipeline is closed
+        while self._plans:
             for plan in self._plans.pop().values():
                 plan.close()
 
@@ -480,7 +482,7 @@ def excess_pct(
 ) -> float:
     """Return by how many per cent the layer time that `schedule` plans is above the link's reference time.
 
-    The parameters are `schedule`'s.
+    That is the time of the copies alone, between host and device. The parameters are `schedule`'s.
     """
     planned = span_ms(schedule(layer, batch, kernel_ms, chunk, streams, on=on))
     return 100 * (float(planned / layer.link_reference_ms(batch, device=on)) - 1)

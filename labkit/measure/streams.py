@@ -38,7 +38,7 @@ def bench_streams(
 ) -> pd.DataFrame:
     """Measure the layer time of pipelines: every combination of the given chunks, streams and memories.
 
-    There are two layer times, both on the host's clock. `layer_ms` is the one of the course: it
+    There are two layer times, both on the host's clock. `layer_ms` is that of `labkit.bench`, too: it
     includes making the streams and the device's buffers. `steady_ms` is the time of each further
     batch with the same streams and buffers. Neither includes making the host's arrays. `pin_ms` is
     the time to allocate them page-locked, `register_ms` the time to page-lock filled arrays of the

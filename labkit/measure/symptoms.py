@@ -63,7 +63,8 @@ def describe_places(
 ) -> Iterator[str]:
     """Yield a sentence if wrong results lie at an end of an axis, or at the same places of each block.
 
-    Such as "All wrong ones are in the last of 5 rows." The parameters are those of `locate`.
+    "All wrong ones are in the last of 5 rows." for `along` [{4}, {0, 1, 2}], the indices of the wrong
+    ones on each axis, `shape` (5, 3) and `names` ["row", "column"].
     """
     if where := locate(along, shape, names):
         yield f"All wrong ones are in {where}."
@@ -130,6 +131,7 @@ def find_mistake(
     dtype : str
         The type of the outputs, "float32" or "float16".
     products : Products
+        The inputs of the convolution, from which it is computed what a mistake gives.
     """
     if len(got) < _FEWEST or not all(map(math.isfinite, got)):
         return ""
@@ -180,6 +182,7 @@ def describe_array(
         yield f"All wrong ones are in {where}."
     if len(got) == 1:
         yield from _describe_multiple(got[0], expected[0])
+    # a few numbers fit to many mistakes by chance
     if len(wrong) < _FEWEST or not all(math.isfinite(got[place]) for place in wrong):
         return
     if clause := _find_relation(wrong, got, expected, bounds, shape):
@@ -195,7 +198,7 @@ def _describe_multiple(got: float, expected: float) -> Iterator[str]:
 
 def locate_elements(places: Sequence[int], shape: Sequence[int]) -> str:
     """Return where elements of an array of one or two axes lie, as `locate` does; `places` are those in C order."""
-    if len(shape) not in _NAMES:
+    if len(shape) not in _NAMES:  # one axis, or two: {2: ("row", "column")}
         return ""
     columns = (*shape, 1)[1]  # 1 if there is only one axis
     along = [{place // columns for place in places}, {place % columns for place in places}]

@@ -51,9 +51,10 @@ class Pointer:
         return self + -offsets
 
     def select(self, mask: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the places and the mask in one shape; LabError if a place that the mask lets through is outside.
+        """Return the elements that these pointers lead to, as places in the array, and the mask, in one shape.
 
-        `what` is the function that accesses them.
+        As in Triton, where the mask is False nothing is accessed. LabError if a place that the mask lets
+        through is outside of the array; `what`, "load" or "store", is the function that accesses it.
         """
         places, exists = np.broadcast_arrays(self.places, mask)
         size = self.array.values.size
@@ -162,6 +163,7 @@ def run(
     if isinstance(kernel, str):
         names: dict = {"tl": tl}
         # a text of the lab, or the reader's own: as a cell of a notebook
+        # from the first decorator on: `tl` stands for the imports before it
         exec(kernel.partition("@triton.jit")[2], names)
         kernel = next(value for name, value in names.items() if callable(value) and name != "tl")
     (B, C, H, W), (M, _, K, _) = x.shape, k.shape
@@ -171,6 +173,7 @@ def run(
     pixels = B * rows * columns
     for program in range(-(-pixels // PIXELS)):
         tl.program_id = lambda axis, program=program: program
+        # "ieee": the precision of products, which half does not need
         kernel(*map(Pointer, arrays), pixels, C, H, W, M, K, PIXELS, TERMS, MAPS, "ieee")
     return Run(y, {array.name: array.loads for array in arrays[:2]})
 
@@ -178,6 +181,8 @@ def run(
 def make_inputs(layer: Layer, batch: int) -> tuple[np.ndarray, np.ndarray]:
     """Return x and k in half: integers from -2 to 2, on every machine alike."""
     shapes = layer.x_shape(batch), layer.k_shape
+    # a multiplicative hash of 1, 2, 3, ... for x, and of 100,001, ... for k: no random generator,
+    # whose numbers could change with its version
     x, k = (
         (np.arange(first, first + np.prod(shape)) * 2654435761 % 2**32 // 2**16 % 5 - 2).reshape(
             shape
@@ -188,6 +193,10 @@ def make_inputs(layer: Layer, batch: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def compute_checksum(y: np.ndarray) -> int:
-    """Return a number of up to four digits that depends on each output; one that is not stored counts as 0.25."""
+    """Return a number of up to four digits that depends on each output, by which a reader compares two results.
+
+    An output that is not stored, a NaN, counts as 0.25.
+    """
+    # multiples of a quarter are exact as integers
     quarters = np.nan_to_num(4 * y.astype(np.float64).ravel(), nan=1).astype(np.int64)
     return int((quarters * (np.arange(y.size) % 97 + 1)).sum() % _MODULUS)

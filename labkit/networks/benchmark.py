@@ -207,7 +207,7 @@ class Images:
         self.checked, self._expected = np.unique([0, *between, B - 1]), {}
 
     def check(self, case: Entry, when: str, run_first: bool = True) -> None:
-        """Compare a case's probabilities for the images `checked` with float64.
+        """Compare the probabilities that a case computes for the images `checked` with a reference in float64.
 
         The probabilities are those of a new run if `run_first`, and else those of the latest run.
         Sets `case.error`. Raises CheckFailed if an error exceeds its bound; `when` is a part of the
@@ -218,10 +218,12 @@ class Images:
             case.run()
         key = case.pixels, case.bound
         if key not in self._expected:
+            # `white`: the value that stands for 1
             images, byte_size, white = self.forms[case.pixels]
             images = images[self.checked]
             if byte_size is not None:  # bytes, which the kernel resizes
                 images = resize(images, 86, white)
+            # the probabilities, and how far off a correct kernel's may be
             self._expected[key] = bounded(images, self.weights, case.bound)
         expected, bound = self._expected[key]
         error = np.abs(case.result(self.checked) - expected)
@@ -234,9 +236,10 @@ class Images:
 
 
 def list_steps() -> list[str | None]:
-    """Return the fused network's steps to measure here; None is 13_network.cu.
+    """Return which kernels of the fused network can be measured here, by their names as `step`.
 
-    The other step's kernel uses wgmma, which only compute capability 9.0 has.
+    None is 13_network.cu. The other kernel, "warpgroups", uses wgmma, which only compute capability
+    9.0 has.
     """
     return [*KERNELS] if device().compute_capability == (9, 0) else [None]
 

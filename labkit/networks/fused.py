@@ -105,7 +105,10 @@ class Scales:
 
     @classmethod
     def from_weights(cls, weights: dict[str, np.ndarray]) -> Scales:
-        """Return the scales for these weights, by name, with which no half overflows if no pixel exceeds `LIMIT`."""
+        """Return the scales for these weights, by name, with which no half overflows if no pixel exceeds `LIMIT`.
+
+        A scale is the power of two by which pixels, maps or weights are multiplied to be kept as halves.
+        """
         # `largest_value` bounds the inputs of a layer, then its outputs
         largest_value, maps = LIMIT, []
         for name in ("conv1", "conv2"):
@@ -445,8 +448,8 @@ class FusedNetwork(Closing):
             (32, self._kernel.warps(self.precision), 1),
             stream,
             x,
-            *self._weights,
-            self._dense,
+            *self._weights,  # of the convolutions
+            self._dense,  # of the fully connected layers
             y,
             B,
             self.scales.pixels,
@@ -589,6 +592,7 @@ class Batch(Closing):
         copy_to_device = hostcuda.driver.memcpy_htod_async
         copy_to_host = hostcuda.driver.memcpy_dtoh_async
         starts = range(0, len(self.y), self.chunk)
+        # not strict: `cycle` does not end
         for start, (stream, x, y) in zip(starts, itertools.cycle(self._lanes), strict=False):
             # the last slice may end beyond the batch: NumPy shortens it
             images = slice(start, start + self.chunk)

@@ -200,11 +200,14 @@ class Lenet28(Model):
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """The kernels of a step, in the order of their launches."""
+        """The names of the kernels of a training step, in the order of their launches."""
         return EXPERIMENTS[self.experiment].kernels
 
     def source(self, kernel: str) -> KernelSource:
-        """Return the text of a kernel, for `labkit.show` and `labkit.diff`; LabError if the experiment lacks it."""
+        """Return the text of a kernel, for `labkit.show` and `labkit.diff`; LabError if the experiment lacks it.
+
+        An experiment is a version of the training: which kernels make a step, and from which files.
+        """
         if kernel not in self.kernels:
             raise LabError(
                 f"{self.experiment} launches no kernel {kernel!r}; it launches {', '.join(self.kernels)}"
@@ -333,7 +336,10 @@ class Lenet28(Model):
         return lambda place: copy_on_device(target, images + int(self._order[place]) * size, size)
 
     def issue(self, count: int, first: int = 0) -> None:
-        """Issue a step with `count` of the loaded images, from place `first` of their order on, without waiting."""
+        """Issue a training step with `count` of the loaded images, without waiting for it.
+
+        They are the images from place `first` of the order on.
+        """
         for launch in self.launches(count):
             launch(first)
 
@@ -356,6 +362,7 @@ class Lenet28(Model):
             Seconds from the first launch to the end of the last kernel.
         """
         count = self.load(images, labels, order)
+        # one launch may take many images one after another, each a step of its own
         size = MOST_PER_LAUNCH if self.experiment == "one_launch" else self.batch
         starts = range(0, count, size)
         # Compiled before the clock starts: all steps have as many images as the first, but perhaps
@@ -394,7 +401,9 @@ class Lenet28(Model):
         return np.concatenate(results)
 
     def comparisons(self, seed: int) -> Iterator[Compared]:
-        """Yield every array that a step writes with its float64 reference, for this model and two of random sizes.
+        """Yield every array that a training step writes with its float64 reference: of this model and two others.
+
+        The others have random sizes.
 
         The reference is computed from the kernel's own inputs, the arrays that earlier kernels have
         written.
@@ -405,7 +414,7 @@ class Lenet28(Model):
         # One small batch, and one over MOST_ROWS, where blocks add the gradients of several images.
         shapes += [
             (sizes, fewest + int(rng.integers(1, 5)) if takes_batches else 1)
-            for sizes, fewest in zip(random_sizes(seed), (1, MOST_ROWS), strict=False)
+            for sizes, fewest in zip(random_sizes(seed), (1, MOST_ROWS), strict=True)
         ]
         precompile([self.experiment], [sizes for sizes, _ in shapes])
         for sizes, batch in shapes:

@@ -221,5 +221,8 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def find_file(experiment: str, kernel: str) -> str:
-    """Return the name of the file from which an experiment takes a kernel: the last of its files that has it."""
+    """Return the name of the file from which an experiment takes a kernel: the last of its files that has it.
+
+    An experiment is a version of the training; its files replace some kernels of the ones before.
+    """
     return next(name for name in reversed(EXPERIMENTS[experiment].files) if kernel in FILES[name])

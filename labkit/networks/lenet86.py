@@ -244,7 +244,7 @@ class Network:
                 shape = B, layer.M, tiles(layer.Ho, window), tiles(layer.Wo, window)
                 x = memory.new(shape)
                 kernels.relu_max_pool(
-                    int(np.prod(shape)),
+                    int(np.prod(shape)),  # threads: one per result
                     y,
                     x,
                     B * layer.M,

@@ -105,7 +105,7 @@ class Arrays:
 
     def at(self, name: str) -> int:
         """Return the device address of a named array; if there are several rows of arrays, of the one in the first."""
-        return int(self.buffer) + 4 * self._starts[name]
+        return int(self.buffer) + 4 * self._starts[name]  # 4 bytes per float32
 
     def fill(self, byte: int) -> None:
         """Set every byte of the buffer to `byte`: 0 makes zeros, 0xFF makes NaN."""

@@ -71,8 +71,8 @@ def bound_sum(
     """Return a sum of `terms` products in float64, and the largest error of a kernel that computes it in float32.
 
     `function` maps the arrays, such as x and w, to the sums. Its products have a factor from each
-    array, so the same function of their absolute values is sum |x| |w|. `roundings` are those of
-    `growth`.
+    array, so the same function of their absolute values is sum |x| |w|. `roundings` is the number of
+    further operations that round the sum, see `growth`.
     """
     arrays = [np.asarray(array, np.float64) for array in arrays]
     return function(*arrays), growth(terms, roundings) * function(*map(np.abs, arrays))

@@ -84,7 +84,11 @@ class Sizes:
 
     @property
     def divisors(self) -> dict[str, int]:
-        """The number by which the learning rate is divided for each parameter: in lenet28 576 for c1, 1 for f."""
+        """The number by which the learning rate is divided for each parameter: in lenet28 576 for c1, 1 for f.
+
+        These gradients are sums over all places of a map, or over all outputs of s1. The filter s1 has the full
+        rate, as in report 001 of the course.
+        """
         return {
             "c1": self.c1**2,
             "c1_bias": self.c1**2,
