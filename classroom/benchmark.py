@@ -107,7 +107,7 @@ def measure_processes(pid: int, used: dict[int, float]) -> tuple[int, int, set[i
         process = waiting.pop()
         try:
             lines = Path(f"/proc/{process}/status").read_text().splitlines()
-            # in user mode and in the kernel
+            # the process's clock ticks in user mode and in the kernel, after its name in parentheses
             ticks = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
             for task in Path(f"/proc/{process}/task").iterdir():
                 children = {int(child) for child in (task / "children").read_text().split()}

@@ -139,9 +139,9 @@ def gradescope(root: Path) -> Path:
 
 
 def main(what: str, *folder: str) -> None:
-    """Prepare the container (`what` is "prepare"), or grade the submission in Gradescope's folder.
+    """Prepare the container (`what` is "prepare"), or grade the submission in Gradescope's folder ("gradescope").
 
-    To prepare it, all that no submission changes is compiled. `folder` is Gradescope's folder.
+    To prepare it, what all submissions need is compiled ahead of time. `folder` is Gradescope's folder.
     """
     if what == "prepare":
         sandbox.precompile(CHECKS)

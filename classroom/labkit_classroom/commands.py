@@ -142,7 +142,7 @@ def grade(
     people = read_roster(roster) if roster else None
     terms = grades.Terms(
         points=_convert_each(points, _parse_number),
-        partial=None if partial is None else _parse_number(partial, 1),
+        partial=None if partial is None else _parse_number(partial, 1),  # a share: 1 at most
         due=_convert_each(due, parse_time),
         roster=people,
         only=only,

@@ -86,8 +86,8 @@ def tokenize(source: str) -> list[tuple[str, int, int]]:
     for word, begin, end in _list_words(source):
         if word in _BRACES:
             continue
-        # _KEPT: words of C++ and CUDA, such as "for" and "threadIdx"
         member = word in "xyzw" and code[begin - 1 : begin] == "."  # threadIdx.x is not threadIdx.y
+        # a name that may be the author's; _KEPT has C++'s and CUDA's, such as "for" and "threadIdx"
         if (word[0].isalpha() or word[0] == "_") and not (
             member or word in _KEPT or word.startswith("__")
         ):

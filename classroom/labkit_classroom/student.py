@@ -199,6 +199,7 @@ def mark_cells(nb: NotebookNode) -> None:
             continue
         if number := find_exercise_name(cell.source):
             cell.metadata["nbgrader"] = _make_metadata(f"kernel-{Path(number).name}", solution=True)
+        # call[1]: lab.grade("04a", mine_a), call[2]: 04a
         elif not (call := _GRADE.fullmatch(cell.source)):
             continue
         elif isinstance(exercise(call[2]).subject, Numbers):

@@ -83,7 +83,8 @@ def precompile(
     CompileError if it does not compile.
     """
     unit = make_unit(source, options, no_extern_c, arch, include_dirs, tools=(*tools,))
-    # not compiled anew if it is there, in the usual cache; its time is not reported
+    # False: if the cache has it, it is not compiled again; None: the usual cache; the function, which
+    # could report how long it takes, does nothing
     manifest = modules.obtain(unit, False, None, lambda start, seconds: None)
     return manifest["path"]
 

@@ -85,7 +85,8 @@ class Report:
 def examine() -> Report:
     """Examine everything that an engine can use, and return the report."""
     gpus = _list_gpus()
-    # whether this machine should run kernels on a GPU: else what only a GPU needs is not missing
+    # Whether this machine should run kernels on a GPU: else what only a GPU needs is not missing.
+    # The variable is a tuple: its name and its value.
     for_gpu = (
         bool(gpus) or settings.variable("ENGINE")[1].lower() == "gpu" or _has_nvidia_hardware()
     )

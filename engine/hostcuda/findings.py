@@ -265,7 +265,12 @@ def _is_member_always_read(path: str, lines: Sequence[str], number: int) -> bool
 
 
 def list_findings(records: Sequence[dict]) -> list[dict]:
-    """Return the findings in the CPU engine's records, a dict per launch.
+    """Return the findings in the CPU engine's records, equal ones as one.
+
+    Parameters
+    ----------
+    records : sequence of dict
+        One per launch; ``findings`` is the list of its findings.
 
     Returns
     -------

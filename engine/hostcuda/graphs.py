@@ -63,7 +63,7 @@ class Graph:
         return self._executable is not None
 
     def launch(self) -> None:
-        """Issue all steps on the stream; return before they have finished."""
+        """Issue all copies and launches of the graph on its stream; return before they have finished."""
         if self._executable is None:  # on the CPU engine, which has no graphs
             self._issue()
         else:

@@ -28,6 +28,7 @@ def describe_errors(
         values = _describe_values(got[written], want[written])
         places = _describe_places(unwritten, shape, block)
         return f"{', '.join(filter(None, [where, values]))}; not written: {places}"
+    # of less than four elements, or of equal ones, no order can be told
     order = _describe_order(got, want, shape, block) if wrong.size >= 4 and np.ptp(want) else ""
     return ", ".join(filter(None, [where, _describe_values(got[written], want[written]), order]))
 

@@ -67,7 +67,7 @@ def search(failed: Run, job: Mapping, run_source: Callable) -> Repair | None:
                     return unjudged
                 doubt = _judge(second_run, job, [unequal])
                 if doubt is None:
-                    if _blames(second_run, names):
+                    if _blames(second_run, names):  # edits of these kinds may be at fault
                         continue
                     doubt = ""  # the kernel is not made for such sizes, with or without the edit
             if doubt and "index" in names:

@@ -62,7 +62,7 @@ class Run:
         owners = [i for i, answer in enumerate(ended) for _ in range(answer["launches"])]
         if len(self.select("launching")) > len(ended):
             owners += [len(ended)] * (len(self.records) - len(owners))
-        # not strict: of a launch that was stopped there may be no record
+        # not strict: a program has records, and no case to which they belong
         return list(zip(owners, self.records, strict=False))
 
     def find_cases(self, finding: Mapping) -> list[int]:
@@ -118,6 +118,7 @@ class Run:
             )
         if verdict in ("pass", "not checked") and self.wrong:
             return "wrong result", "the tools found nothing, and the results are wrong"
+        # a signal has ended the child, often for its memory; or the child itself has failed
         if ((status or 0) < 0 and verdict == "not checked") or (
             status and verdict == "wrong result"
         ):

@@ -53,9 +53,9 @@ def stop() -> list[tuple]:
     Returns
     -------
     list of (kind, name, start, duration, bytes, stream)
-        `kind` is "kernel", "copy" (also a fill) or "api" (a driver call); `name` that of the kernel or
-        of the driver's function; times in seconds on the monotonic clock; `bytes` those of a copy, and
-        `stream` its number, both 0 for a call.
+        `kind` is "kernel", "copy" (also a fill) or "api" (a driver call); `name` that of the kernel, of
+        the copy or of the driver's function; times in seconds on the monotonic clock; `bytes` those of
+        a copy, and `stream` its number, both 0 for a call.
     """
     native.__dict__.update(_untraced)  # the functions that `start` has replaced
     _untraced.clear()

@@ -33,6 +33,7 @@ def make_prelude(
     sandbox cannot add one to the folder. If the header does not compile, its own path is returned.
     """
     header = toolchain.INCLUDE / _PLAIN
+    # files: the stub, the precompiled header, the ``#undef``s
     folder, files = find_folder(command, flags, program)
     line = [*command, *flags, f"-I{toolchain.INCLUDE}", "-x", "c++-header"]
     is_clang = toolchain.is_clang(command)

@@ -127,10 +127,10 @@ class Unit:
             self.why_fibers,  # it is compiled in, and "" compiles thread loops
             self.program and self.entry,  # a source that is no program has no entry
             *self.options.prologue,
-            "dirs",
+            "dirs",  # a word between two lists: else one might run into the next
             *self.options.include_dirs,
             *self.options.sources,
-            self.options.joined,
+            self.options.joined,  # -rdc=true: a name means the same in all files
             "flags",
             *self.flags,
             *self.untrusted_flags,
@@ -428,7 +428,8 @@ class Unit:
             text = f"{warns}{replace_doubtful_sizes(text)}"
             flags = [*(flag for flag in plain.flags if flag != "-w"), *_WARNINGS, *plain.includes]
             flags += _DOUBTS if os.environ.get("HOSTCUDA_WARNINGS") == "all" else ()
-            # the texts of the engine's and the system's headers, as `preprocess` has written them
+            # The texts of the engine's and the system's headers, as `preprocess` has written them. Their
+            # digest is a part of the key by which the cache keeps the warnings.
             held = (path.read_bytes() for path in sorted(folder.glob("held-*.h")))
             command = [*self.command, *flags, "-S", "-o", os.devnull, SKELETON]
             try:

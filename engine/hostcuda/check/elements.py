@@ -118,6 +118,7 @@ def format_shared(source: str, place: re.Match) -> str:
     found in `source`, or has one dimension and elements as large as the access.
     """
     index, name, distance, side, count, unit = place.groups()
+    # ("half", [4, 8, 8]): the array's type and dimensions; its name and its bytes identify it
     array = _find_shared_array(source, name, int(count) * int(unit))
     if not array or (len(array[1]) == 1 and _SIZES[array[0]] == int(unit)):
         return place[0]

@@ -274,6 +274,7 @@ def order_blocks(blocks: list[Block]) -> list[Block]:
         for name, own in functions.items()
     }
     order = []
+    # a component: functions that call each other; reversed, because callees come first
     for names in reversed(find_components(list(functions), callees.__getitem__)):
         for name in names:
             order += _order_within(functions[name], functions[name][0])  # [0]: where it begins

@@ -189,6 +189,7 @@ def unroll_loops(text: str) -> str:
         levels[match.start()] = 1 + max(
             (n for start, n in levels.items() if start < end), default=0
         )
+    # m[1]: "#pragma "; more levels stay as they are, because the code would become too long
     return _UNROLL.sub(lambda m: m[1] + _FULLY if levels[m.start()] <= _MOST_LEVELS else m[0], text)
 
 
@@ -301,6 +302,7 @@ def prepare(path: Path, tools: tuple[str, ...], alone: bool) -> None:
     )
     source = (path.parent / "kernel.cpp").read_text(errors="replace")
     text = instrument.loosen_copies(text, source)
+    # the runtime reads the variable hostcuda_padding, and does not report padding as uninitialized
     if padding := measure_padding(source):
         text += (
             "\t.section\t.rodata\n\t.balign\t4\n\t.type\thostcuda_padding, @object\n"

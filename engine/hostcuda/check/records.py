@@ -211,7 +211,7 @@ def take() -> None:
             continue
         for note in raw.get("notes", ()):
             place = note["file"], note["line"]
-            if note["pc"]:
+            if note["pc"]:  # an address in the module's code: its place is (file, line)
                 _locate(raw["module"], [note["pc"]])
                 place = _lines[raw["module"], note["pc"]][:2]
             _record_note(note["kind"], note["message"], *place)

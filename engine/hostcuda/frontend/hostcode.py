@@ -136,11 +136,10 @@ def register_instances(kernel: Kernel, code: str) -> list[Edit]:
     Template parameters without a name get one. `code` is the text that has the kernel.
     """
     edits, arguments = _name_parameters(code, kernel.start)
-    if arguments is None:
+    if arguments is None:  # the template's parameters are not understood
         return []
     # A static variable whose first value registers the instance; the body names it, so that each
-    # instance has it.
-    # 1024: CUDA's most threads per block, where the kernel has no __launch_bounds__
+    # instance has it. 1024: CUDA's most threads per block, for a kernel without __launch_bounds__.
     of_template = f"hostcuda::OfTemplate<{write_pointer(kernel, arguments)}>"
     text = f" (void)&{of_template}::template registered<({kernel.bounds or 1024})>;"
     return [*edits, (kernel.open + 1, kernel.open + 1, text)]

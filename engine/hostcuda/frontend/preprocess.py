@@ -88,6 +88,7 @@ def preprocess(
     # whether a header of CUDA was read: leave.h is what the engine puts before a file that nvcc
     # leaves to the host's compiler
     of_cuda = any(_is_engines(str(path)) and path.name != "leave.h" for path in files)
+    # the user's lines with line markers; the text of other headers goes into files in `folder`
     return Preprocessed(
         _Assembly(folder, text).assemble(output).replace(_BREAK, "\n"), headers, asked, of_cuda
     )

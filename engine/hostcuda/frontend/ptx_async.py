@@ -316,6 +316,8 @@ def translate(statement: Operands, name: str, operands: list[str]) -> str | None
     if name.startswith(("wgmma.", "setmaxnreg.")):
         return _translate_wgmma(statement, name, operands)
     if name == "elect.sync" and len(operands) == 2:
+        # "lane|predicate": a variable for the number of the elected lane, or "_", and one that says
+        # whether it is this lane
         lane, _, predicate = operands[0].partition("|")
         mask = statement.get(_WORD, operands[1])
         result = f"unsigned int elected = hostcuda::ptx::elect({mask}); "

@@ -132,7 +132,7 @@ class Scan:
 
     def on_device(self, at: int) -> bool:
         """Return whether position `at` is in a function or lambda marked ``__global__`` or ``__device__``."""
-        brace = self.open_at(at)
+        brace = self.open_at(at)  # `outer` is None outside of all braces
         while brace.outer and not _OF_DEVICE.search(
             self.code, self.declaration_start(brace.start), brace.start
         ):
@@ -261,7 +261,7 @@ def _read_head(code: str, at: int) -> tuple[int, int, int, int, int] | None:
 
 def find_function_name(code: str, at: int) -> str:
     """Return the name of the function that is declared at position `at`, or ""; "f" for ``void n::f<T>(...)``."""
-    head = _read_head(code, at)
+    head = _read_head(code, at)  # positions, first those of the name's start and end
     return code[head[0] : head[1]].partition("<")[0].rpartition("::")[2].strip() if head else ""
 
 
@@ -276,6 +276,7 @@ def find_functions(scan: Scan) -> Iterator[tuple[str, int, int]]:
         template = _TEMPLATE_HEAD.match(scan.code, start)
         if template and template["parameters"]:
             at = find_angle_end(scan.code, template.start("parameters")) or start
+        # positions: the name's start and end, the parentheses around the parameters, and the "{"
         head = _read_head(scan.code, at)
         if head and head[-1] == open_ and not scan.open_at(open_).outer:
             name = scan.code[head[0] : head[1]].rpartition("::")[2].strip()

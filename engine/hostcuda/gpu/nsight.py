@@ -219,7 +219,7 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
     """
     blocks, current = [], None  # a block: the line of an error, and the indented lines below it
     for raw in text.splitlines():
-        mark = _MARK.match(raw)
+        mark = _MARK.match(raw)  # "========= Invalid __global__ read of size 4 bytes"
         line = mark[1] if mark else ""
         if not mark or not line.strip():
             current = None

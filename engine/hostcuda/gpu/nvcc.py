@@ -62,10 +62,11 @@ def compile_modules(modules: Iterable[Mapping]) -> tuple[dict[str, dict], list[s
     Returns
     -------
     kernels : dict
-        Maps a module's name to the result of `read_ptxas`.
+        Maps a module's name to the result of `read_ptxas`, {} if nvcc refuses it.
     refused : list of str
         The first error of each source that nvcc refuses.
     """
+    # module's name -> (source, option, ...): what is equal is compiled once
     keys = {
         module["module"]: (
             module["source"],

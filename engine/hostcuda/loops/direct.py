@@ -105,7 +105,8 @@ def require_one_section(items: list[Item]) -> None:
 def require_vectorizable(kernel: KernelPlan, section: Section, rows: Rows) -> None:
     """Raise `NeedsFibers` unless g++ can vectorize the loop over neighboring threads in a kernel without barriers.
 
-    The caller then compiles the kernel with a stack per thread, not as a loop over threads.
+    The caller then compiles the kernel with a stack per thread, not as a loop over threads. `section`
+    has the statements that all threads run, in regions: each becomes a loop over neighboring threads.
     Neighbors have to use neighbors in memory, and each product of floats has to be added to
     something, as in a convolution. `rows` tells which variables are the same for a row of threads,
     or grow by 1 per thread.

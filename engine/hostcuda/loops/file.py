@@ -172,7 +172,8 @@ class File:
     def is_known(self, word: str) -> bool:
         """Return whether a word is a function of CUDA or the C library whose call may stay in a thread loop.
 
-        Such a function neither waits for other threads nor depends on which thread calls it.
+        A thread loop is the C++ loop over the threads of a block that replaces a kernel's body. Such
+        a function neither waits for other threads nor depends on which thread calls it.
         """
         return word not in self.source_words and (
             word in _list_safe_names() or bool(PURE.fullmatch(word))
@@ -429,6 +430,7 @@ def spread_to_users(
 ) -> dict[str, str]:
     """Add to `reasons`, which says why names need fibers, the names that use these, directly or through others.
 
+    A name is that of a function, a type or a variable. A kernel on fibers has a stack per thread.
     `uses` has a pair of sets for each declaration: the names that it declares, and the words in it.
     A name gets the reason of the first one in the alphabet that it uses. Returns `reasons`.
     """
