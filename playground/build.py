@@ -26,6 +26,7 @@ HERE = Path(__file__).resolve().parent
 
 def main(out: Path) -> None:
     """Write the page, the engine and the service worker to a folder."""
+    # refuses a folder with files that this program has not written, before minutes of work
     claim_folder(out, site.PLAYGROUND_BUILD)
     with tempfile.TemporaryDirectory() as place:
         new = Path(place, "playground")
@@ -41,7 +42,7 @@ def main(out: Path) -> None:
         write_service_worker(new)
         written = [out / path.relative_to(new) for path in new.rglob("*") if path.is_file()]
         shutil.copytree(new, out, dirs_exist_ok=True)
-    claim_folder(out, site.PLAYGROUND_BUILD, written)
+    claim_folder(out, site.PLAYGROUND_BUILD, written)  # lists them in a file of the folder
     print(f"{out / 'index.html'}: {len(written)} files")
 
 

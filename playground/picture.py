@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def write(page: Page, name: str, description: str = "") -> None:
-    """Write a picture of the cell of exercise P1a and its verdict below, with few colors, into docs/images/.
+    """Write a picture of the cell of exercise P1a and its verdict below, with 64 colors, into docs/images/.
 
     The ending of `name` chooses PNG, whose file has the description, or WebP.
     """

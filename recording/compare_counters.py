@@ -83,7 +83,8 @@ def count_on_cpu(counted_jobs: Sequence[jobs.Job]) -> tuple[pd.DataFrame, pd.Dat
     """Run the jobs on the CPU engine; return its counters and its accesses, two tables.
 
     The first table has a row per launch: KEYS and the counters of `count_on_gpu`, except for the
-    *_needed. The second is the engine's `Profile.sites`. Raises LabError if the program fails.
+    *_needed. The second, `Profile.sites`, has a row per launch, kernel and access in the source.
+    Raises LabError if the program fails.
     """
     with jobs.write_program(counted_jobs) as (command, find_owners):
         # nvcc=False: the profile needs no registers and occupancy, which nvcc would tell
@@ -155,9 +156,10 @@ def memory_instructions(variant: Variant, layer: Layer) -> pd.DataFrame:
 
 
 def record_instructions() -> Path:
-    """Record the loads and stores of all kernels in nvcc's machine code, with the keys of their jobs.
+    """Record the loads and stores of all kernels in nvcc's machine code, to explain differences of counts.
 
-    Returns the file INSTRUCTIONS, which is written anew.
+    A row has the KEYS of its kernel: program, shape, source (a digest) and kernel. Returns the file
+    INSTRUCTIONS, which is written anew.
     """
     ladder_jobs = [*jobs.list_ladder_jobs(), jobs.make_network_job()]
     practice_jobs = jobs.list_practice_jobs()
@@ -177,6 +179,7 @@ def record_instructions() -> Path:
         for job, table in zip((*ladder_jobs, *practice_jobs), tables, strict=True)
     ]
     textbook = machine_code.disassemble(jobs.TEXTBOOK.read_text(), jobs.TEXTBOOK.name, arch=ARCH)
+    # the shape of a textbook's job is its kernel's name
     sources = {job.shape: job.source for job in jobs.list_textbook_jobs()}
     tables.append(
         textbook.assign(

@@ -110,6 +110,7 @@ def profile_rung(rung: Rung) -> pd.DataFrame:
     The columns are rung, label, layer, batch, kernel, and ncu's counters by their names.
     """
     rows = {}
+    # FETCHING: ncu's counters of the fetching of instructions, which unrolling increases
     for listed, metrics in ((list_jobs(rung), METRICS), (list_unrolled(rung), FETCHING)):
         for job, result, row in count_launches(listed, metrics) if listed else ():
             columns = {

@@ -158,7 +158,7 @@ def compare_orders(kernel: Variant, runs: int = 200) -> list[dict]:
             ("in turns", "AB" * runs),
         ):
             hostcuda.driver.Context.synchronize()
-            time.sleep(IDLE_S)
+            time.sleep(IDLE_S)  # so that both begin with the clock of an idle GPU
             ms = np.array([time_run(plan.run) for _ in names])
             for name in "AB":
                 own = ms[np.array(list(names)) == name]

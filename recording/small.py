@@ -105,7 +105,7 @@ def measure_batch(given: Given, repeat: int, libraries: bool) -> pd.DataFrame:
         ways, stream = {}, hostcuda.driver.Stream()
         for (label, layout), run in runs.items():
             call = functools.partial(time_torch, torch, functools.partial(run, 0), flush)
-            # a kernel of the ladder, "07 tuning": it takes a stream
+            # a kernel of the ladder, "07 tuning", takes a stream; False below: PyTorch has its own
             is_own = label == NOTHING or label[0].isdigit()
             ways[label, layout, "call"] = call
             ways[label, layout, "graph"] = _record_graph(

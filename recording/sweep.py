@@ -88,7 +88,7 @@ def vary_blocks(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
 
 
 def vary_channels(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
-    """Return the fastest of all points so far, with several numbers of channels at a time."""
+    """Return the fastest variant so far, with several numbers of channels that a block takes at a time."""
     best = sweeps.best(swept, layer)
     return [
         variant(RUNG, **{**best.options, "channels": count})
@@ -105,7 +105,7 @@ def select_finalists(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
 
 
 def vary_unrolling(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
-    """Return the fastest of all points so far, with several numbers of rows and of unrolled columns of the mask."""
+    """Return the fastest variant so far, with several numbers of rows per thread, and of unrolled mask columns."""
     best = sweeps.best(swept, layer)
     return [
         variant(RUNG, **{**best.options, "rows": rows, "unroll": count})

@@ -250,7 +250,7 @@ def versus(
     hostcuda.ensure_context()
     jobs.compile_all(jobs.make_job(kernel, layer) for kernel in list_kernels() for layer in layers)
     names = [name for name in LIBRARIES if name not in (without or ())]
-    spent, tables = Counter(), {}
+    spent, tables = Counter(), {}  # spent: seconds of each library's searches so far
     for B in reversed(batches):
         for layer in layers:
             rng = np.random.default_rng(7)

@@ -37,7 +37,7 @@ def bench_steps(batch: int | None = None, repeat: int | None = None) -> pd.DataF
     """Measure the forward pass of lenet86 at each step from the plain network to the fused one.
 
     The runs of all cases alternate. They are timed and checked as those of `labkit.bench_network`.
-    On the device:
+    Images that are on the device already:
 
     - "plain": a kernel per layer, with the convolutions of `PLAIN`; all buffers are allocated
       before. Each kernel is also timed by itself, between two events.
@@ -45,7 +45,7 @@ def bench_steps(batch: int | None = None, repeat: int | None = None) -> pd.DataF
     - "fused": one kernel, in float and in half. "fused, again" is the same as "fused" in float: how
       much they differ says how much difference needs no cause.
 
-    From the host:
+    Images that are copied from the host:
 
     - "plain": ordinary memory, and a pass allocates its buffers: `Network.forward`.
     - "plain, allocated before".
@@ -64,10 +64,10 @@ def bench_steps(batch: int | None = None, repeat: int | None = None) -> pd.DataF
     Returns
     -------
     DataFrame
-        The columns of `labkit.bench_network`, and `kernel`: `WHOLE`, or a key of
-        `NetworkBatch.steps`. With few images, the time of a pass of many kernels on the device
-        includes the host's time for their launches. `attrs["note"]` says so if these are not GPU
-        times.
+        The columns of `labkit.bench_network`: label, where, ms and more; and `kernel`: "all", the
+        whole pass, or the layer that was timed by itself. With few images, the time of a pass of
+        many kernels on the device includes the host's time for their launches. `attrs["note"]` says
+        so if these are not GPU times.
 
     Raises
     ------
@@ -93,9 +93,9 @@ def bench_steps(batch: int | None = None, repeat: int | None = None) -> pd.DataF
             {name: stack.enter_context(net.batch(B)) for name, net in networks.items()}
             for _ in range(2)
         )
-        for separate in (*on_device.values(), *from_host.values()):
-            separate.x[...] = ordinary
-            hostcuda.driver.memcpy_htod(separate.device_x, ordinary)
+        for net_batch in (*on_device.values(), *from_host.values()):
+            net_batch.x[...] = ordinary  # page-locked memory
+            hostcuda.driver.memcpy_htod(net_batch.device_x, ordinary)
         cases = [
             *_list_on_device(on_device),
             _make_allocating_case(networks["plain"], ordinary),
@@ -110,10 +110,10 @@ def bench_steps(batch: int | None = None, repeat: int | None = None) -> pd.DataF
 
         def time_all_layers() -> None:
             """Run a pass of each network with a kernel per layer, and keep the times of its layers."""
-            for name, separate in from_host.items():
+            for name, net_batch in from_host.items():
                 flush()
                 flush()  # meanwhile the host issues the launches, as in `Entry.time`
-                layer_times[name].append(time_layers(separate))
+                layer_times[name].append(time_layers(net_batch))
 
         measure_cases(images, cases, repeat, flush, time_all_layers)
         rows = [make_row(case, B) | {"kernel": WHOLE} for case in cases]

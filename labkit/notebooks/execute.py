@@ -251,7 +251,8 @@ def list_code_cells(notebook: Notebook) -> list[NotebookNode]:
 
 
 def make_environment() -> dict[str, str]:
-    """Return the kernels' environment variables: they find labkit, installed or not, and show no progress bars."""
+    """Return the environment variables of a Jupyter kernel that finds labkit and shows no progress bars."""
+    # PYTHONPATH has the folders of labkit, for a checkout that is not installed
     paths = [PYTHONPATH, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TQDM_DISABLE": "1"}
 
@@ -357,7 +358,7 @@ _processes: set[subprocess.Popen] = set()  # the kernels that run
 
 
 def end_kernels() -> None:
-    """End the kernels that run in other threads at once; their notebooks fail."""
+    """Kill the Jupyter kernels in which other threads execute notebooks; these notebooks fail."""
     for process in [*_processes]:
         process.kill()
 

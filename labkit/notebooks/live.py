@@ -79,6 +79,7 @@ def find_live_cells(
         if not match:
             continue
         magic, words = match[1], match[2].split()
+        # what cells below use: the name after --name, or the first word of "%%cuda NAME"
         variable = words[words.index("--name") + 1] if "--name" in words else words[0]
         # `judges`: pattern of a cell whose output says whether the kernel is right
         if "--exercise" in words:

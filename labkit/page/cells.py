@@ -180,7 +180,7 @@ class KernelCells(Magics):
         kernels = kernel_names(code)
         arguments = source.cell_arguments(text, name, *options)
         hostcuda.ensure_context()
-        with (
+        with (  # both change the message of a CompileError
             _with_cell_lines(text, cell=text),
             name_missing_instruction(name, lambda: f"run the notebook with {ON_CPU}"),
         ):
@@ -346,6 +346,7 @@ def _warn(text: str, cell: str, arguments: dict) -> None:
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Add ``%%kernel``, ``%%cuda``, ``%%program`` and ``%hostcuda`` to a notebook."""
     shell.register_magics(KernelCells)
+    # for a cell that begins with one percent sign too few: it gets a message of `KernelCells`
     if _keep_line_magic not in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.append(_keep_line_magic)
 

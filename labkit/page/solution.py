@@ -56,6 +56,7 @@ def solution(
         this edition of the lab has no solutions.
     """
     if letter is not None:
+        # `_Solution`: a variant that shows its source
         solved = variants.solution(which, letter, **options)
         # "04a", from rung 4 and "a"
         progress.shown.add(exercise(f"{solved.rung.number:02}{letter}").folder)

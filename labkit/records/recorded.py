@@ -450,9 +450,9 @@ class Recorded:
     ) -> pd.DataFrame:
         """Return layer times of chunks on streams, recorded by `recording.streams`.
 
-        They have the columns of `bench_streams`, date and software. The configuration is given by
-        one value, several, or None for any; the defaults are those of rung 12. All kernels and
-        layers are the default.
+        They have the columns of `bench_streams`, date and software. The other parameters are one
+        value, several, or None for any: `order` is "depth" or "breadth", `sizes` of the chunks
+        "equal" or "growing". The defaults are those of rung 12, for all kernels and layers.
         """
         wanted = {
             "layer": layer,

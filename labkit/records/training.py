@@ -143,7 +143,10 @@ class Training:
 
     @property
     def contention_us(self) -> pd.DataFrame:
-        """The contention kernel's time [µs]: a row per number of threads per address, a column per pattern."""
+        """The time in which many threads add to shared addresses [µs]: a row per number of threads per address.
+
+        A column per pattern, "neighbours" or "apart": which threads have an address in common.
+        """
         # "experiment" is the pattern, "share" the threads that share an address
         rows = self.rows("contention").astype({"share": int})
         return rows.pivot_table(
