@@ -138,3 +138,14 @@ def test_show_says_whether_the_lab_runs(capsys):
     )
     hostcuda.doctor.show(doctor.LabReport(findings, None, "nothing to run on"), "The lab")
     assert "The lab cannot run here yet: nothing to run on." in capsys.readouterr().out
+
+
+def test_show_refuses_a_lab_without_its_data(capsys):
+    """An engine alone is not enough: the exit status is 1, and the last line has to say so, too."""
+    findings = [doctor.Requirement("data", MISSING, "there is no digits.npz", "git checkout data")]
+    report = doctor.LabReport(findings, "cpu", "there is no GPU here")
+    assert not report.ready
+    hostcuda.doctor.show(report, "The lab")
+    printed = capsys.readouterr().out
+    assert "The lab cannot run here yet: see above." in printed
+    assert "runs here" not in printed

@@ -486,13 +486,14 @@ def show(report: Report, what: str = "CUDA") -> None:
             console.print(Text(f"\n{finding.what}: ", "bold").append(finding.found, "not bold"))
             console.print(Text(f"    {finding.remedy}", "cyan"), soft_wrap=True)
     console.print()
-    if report.engine:
-        name = {"gpu": "GPU", "cpu": "CPU engine"}[report.engine]
+    if report.ready:
+        name = "GPU" if report.engine == "gpu" else "CPU engine"
         console.print(
             Text(f"{what} runs here, on the {name}: {report.why}.", "bold green"), soft_wrap=True
         )
         if report.engine == "cpu":
             console.print("Results and counts are real there; times are not GPU times.")
     else:
+        # a report with further requirements, such as the lab's, may have an engine and lack another thing
         why = report.why if report.engine is None else "see above"
         console.print(Text(f"{what} cannot run here yet: {why}.", "bold red"), soft_wrap=True)

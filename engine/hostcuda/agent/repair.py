@@ -70,8 +70,10 @@ def search(failed: Run, job: Mapping, run_source: Callable) -> Repair | None:
                     if _blames(second_run, names):  # edits of these kinds may be at fault
                         continue
                     doubt = ""  # the kernel is not made for such sizes, with or without the edit
+            # An edit of the kind "index" replaces the factor in y * width: the array may be too small
+            # instead, and only results tell which factor is right.
             if doubt and "index" in names:
-                continue  # the array may be too small instead: only results tell which pitch is right
+                continue
             if doubt is not None:
                 lines = difflib.unified_diff(
                     failed.source.splitlines(), repaired.splitlines(), n=1, lineterm=""
@@ -119,10 +121,12 @@ def _blames(run, kinds: Sequence[str]) -> bool:
 def make_unequal_case(case: Mapping) -> dict | None:
     """Return a case like `case`, but with smaller sizes, odd and all different, on which repairs are tested.
 
-    A size is an integer argument. The dimensions of arrays follow: each is a size, the difference of
-    two plus 1 (a convolution's output), or a product of these; of several ways to write one, the
-    first counts. None is returned without sizes, or if a dimension is neither that nor small.
+    A size is an integer argument larger than `_SMALL`; smaller ones, such as a filter's width, stay.
+    The dimensions of arrays follow: each is such an integer, the difference of two plus 1 (a
+    convolution's output), or a product of these; of several ways to write one, the first counts.
+    None is returned without sizes, or if a dimension is neither that nor small.
     """
+    # an argument is a number, or an array as a dict with its "shape" or its "values"
     sizes = {
         name: value
         for name, value in case["arguments"].items()

@@ -53,7 +53,8 @@ class Options:
         ]
         if not checked:
             flags += ["-O1", "-g"] if self.debug else ["-O3"]
-            # The second: g++ fuses multiplications and additions only with it.
+            # quick: to compile in less time. Only with the second of these options g++ fuses
+            # multiplications and additions.
             flags += ["-O1", "-fexpensive-optimizations"] if self.quick else []
         if self.fast_math:  # as -ffast-math, but with NaN and infinity
             flags += [

@@ -61,6 +61,7 @@ def make_prelude(
             output += ["-include", str(path)]
         output += ["-o", str(place / files[1]), str(headers[-1])]
         run(output, "the engine's header does not compile")
+        # -dM: list the macros that are defined
         out = run(
             ["-E", "-dM", "-include", str(header), str(_HOST)],
             "the engine's header cannot be preprocessed",

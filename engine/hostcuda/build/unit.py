@@ -300,6 +300,7 @@ class Unit:
                 text, [(body.open + 1, body.open + 1, " HOSTCUDA_LAUNCHED ") for body in bodies]
             )
         lines = ['#include "hostcuda/host.h"'] if self.program else []
+        # C++17's special functions, such as std::cyl_bessel_j
         lines += ['#include "hostcuda/special.h"'] if self.program and _SPECIAL.search(text) else []
         lines += [f'#include "{self.make_prelude(WITHOUT_MACROS)}"']
         # The first macro is registered with each kernel. By the second one, half.h chooses functions

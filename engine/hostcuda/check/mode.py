@@ -178,14 +178,15 @@ _MOST_LEVELS = 3
 
 
 def unroll_loops(text: str) -> str:
-    """Return the source with ``#pragma unroll`` in the form that g++ follows.
+    """Return the source with ``#pragma unroll`` in the form that g++ follows, ``#pragma GCC unroll``.
 
-    An unrolled loop has an entry in the log for each iteration's access, as on a GPU.
+    In an unrolled loop each iteration's access is one of its own in the counts, as on a GPU.
     """
     levels = {}  # position of a loop's pragma -> nested loops to be unrolled, including this one
     code = Scan(text).code
     for match in reversed(list(_UNROLL.finditer(text))):  # the inner loops first
         end = find_statement_end(code, match.end())
+        # the loops that were met before `end` are inside of this one
         levels[match.start()] = 1 + max(
             (n for start, n in levels.items() if start < end), default=0
         )
@@ -255,6 +256,7 @@ def add_red_zones(assembly: str) -> str:
         "\t.pushsection\t.bss\n\t.balign\t{3}\n\t.type\t{1}, @object\n\t.size\t{1}, {2}\n{1}:\n"
         f"\t.zero\t{{2}}+{_RED_ZONE}\n\t.popsection"
     )
+    # group 0 is there only so that {1}, {2}, {3} are the groups 1 to 3: name, size, alignment
     return _COMMON.sub(
         lambda m: in_bss.format(*m.group(0, 1, 2, 3)),
         _SECTION_OR_OBJECT.sub(add_red_zone, assembly),

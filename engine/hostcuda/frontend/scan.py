@@ -116,6 +116,7 @@ class Scan:
 
     def open_at(self, at: int) -> _Open:
         """Return the innermost braces that are open at a position, with what they belong to."""
+        # the last change up to `at`, of (position, the braces that are open from there on)
         return self._open[bisect_right(self._open, at, key=lambda change: change[0]) - 1][1]
 
     def declaration_start(self, at: int) -> int:

@@ -75,6 +75,7 @@ def merge_sides(device: str, host: str) -> str:
     scan = Scan("\n".join(_merge_lines(scans, functions)))
     edits = []
     for function in _find_functions(scan):
+        # the same function in the host's text
         counterpart = functions[1].get(_count_lines(scan, function.open))
         body = scan.text[function.open : function.close + 1]
         host_body = counterpart and host_scan.text[counterpart.open : counterpart.close + 1]

@@ -48,12 +48,14 @@ def mark_loops(kernel: KernelPlan, nodes: list[Node]) -> list[Node]:
     statements a and b. Raises `NeedsFibers` (each thread has to get a stack) if there is no loop.
     """
     reader = kernel.reader
+    # of the kernel's parameters: their names and types
     head_words = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]))
     if {token.text for token in reader.tokens} & _REFUSED_WORDS:
         raise NeedsFibers("it is not understood")
     if not sum(map(_mark_rendezvous, nodes)):
         raise NeedsFibers("it has no loop")
     # repeated, because the opened ``if`` may end with another one
+    # (parts: a statement's "condition", "then" and "otherwise", the else)
     while nodes[-1].kind == "if" and nodes[-1].rendezvous and "otherwise" not in nodes[-1].parts:
         *before, last = nodes
         then, condition = last.parts["then"], last.parts["condition"]
@@ -80,7 +82,7 @@ def _mark_rendezvous(node: Node) -> bool:
 
 
 def find_last_return(steps: Sequence[PlanStep]) -> PlanStep | None:
-    """Return the last of a kernel's outermost steps in which a thread can return, or None."""
+    """Return the last of a kernel's outermost steps, its statements, in which a thread can return, or None."""
     return next((step for step in reversed(steps) if "return" in find_jumps(step.node)), None)
 
 

@@ -68,7 +68,7 @@ def find_declarations(reader: Reader, nodes: list[Node]) -> Iterator[tuple[int, 
     """Yield the spans (first, last) of tokens in which the statements `nodes`, at any depth, declare variables."""
     for node, _ in walk_with_parents(nodes):
         if node.kind == "declaration":
-            yield node.first, node.last - 1
+            yield node.first, node.last - 1  # without the ";"
         elif node.kind == "for" and reader.is_declaration(*node.parts["first"]):
             yield node.parts["first"]
 
@@ -191,6 +191,7 @@ class Statement:
                 and text(open_) == "("
                 and self.reader.tokens[open_ - 1].kind == "word"
             )
+            # _LEFT_FIRST: operators such as && and <<, whose left operand comes first
             if at < calls[-1][0] and (
                 text(at) in _LEFT_FIRST or (text(at) == "," and not in_arguments)
             ):

@@ -214,9 +214,9 @@ class Reader(Tokens):
                 and not has_type
             ):
                 at, has_type = self.match[at + 1] + 1, True
-            elif word in SPECIFIERS:
+            elif word in SPECIFIERS:  # such as "const"
                 at += 1
-            elif word in BUILT_IN:
+            elif word in BUILT_IN:  # several may follow each other: "unsigned int"
                 at, has_type = at + 1, True
             elif word in CLASSES and not has_type:
                 at += 1
