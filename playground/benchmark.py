@@ -295,9 +295,8 @@ def main() -> None:
         visits = [visit_page(address) for _ in range(options.rounds)]
         print("| page 04 | seconds | load | MB | more | loaded, MB |", "|---" * 6 + "|", sep="\n")
         for rows in zip(*visits, strict=True):  # a step's row in each visit
-            print(
-                "|", " | ".join(min(rows)[1:]), "|"
-            )  # the fastest, without its seconds as a number
+            # of the fastest visit the cells, without the number of seconds before them
+            print("|", " | ".join(min(rows)[1:]), "|")
         if not options.page:
             chosen = [offered[number] for number in options.numbers or offered]
             measure_exercises(address, chosen, options.rounds)

@@ -150,6 +150,7 @@ def memory_instructions(variant: Variant, layer: Layer) -> pd.DataFrame:
 
     The columns are `machine_code.COLUMNS`: a row per source line and kind of instruction, with their number.
     """
+    # `prepare` returns (source, file name, options)
     return machine_code.disassemble(
         *resources.prepare(variant, layer), resources.choose_arch(variant, ARCH)
     )

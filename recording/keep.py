@@ -195,6 +195,7 @@ def record_streams(
         stamp(store.remove_rung_numbers(rows), devices.device().software)
         for rows in (table, timelines)
     )
+    # TIMELINES and STREAMS: the columns whose values say which old rows are replaced
     record_table(timelines, "streams/timelines", folder, TIMELINES, digits=6)
     return record_table(table, "streams", folder, STREAMS, digits=6)
 

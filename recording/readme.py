@@ -241,7 +241,7 @@ def format_cards() -> str:
                 "{}.{}".format(*capability),
                 "yes",
                 *(_describe_support(partial(_require_rung, rung.number)) for rung in _LIMITED),
-                _describe_support(partial(fused.require_gpu, None)),
+                _describe_support(partial(fused.require_gpu, None)),  # None: 13_network.cu
                 _describe_support(partial(_require_rung, 11, step="warpgroups")),
             ]
         lines.append(f"| {' | '.join(cells)} |")

@@ -171,6 +171,7 @@ def sweep(
     """
     start = time.perf_counter()
     tables = [pd.DataFrame(columns=["layer", "op_ms"])]  # empty: the first part has no points yet
+    # PARTS: name of a part -> function that returns its points, from a layer and its times so far
     for name, layer in product(PARTS, LAYERS):
         swept = pd.concat(tables[1:] or tables, ignore_index=True)
         swept = swept[(swept["layer"] == layer.name) & swept["op_ms"].notna()]

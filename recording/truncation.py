@@ -109,9 +109,9 @@ def convolve(
     windows = np.lib.stride_tricks.sliding_window_view(halves, (WINDOW, WINDOW), axis=(3, 4))
     total = np.zeros((len(x), len(k), height, width))
     for step, (of_x, of_k) in order_products(list_steps(x.shape[1]), small_first):
-        c, row, column = map(list, zip(*step, strict=True))
+        c, row, column = map(list, zip(*step, strict=True))  # 16 of each
         terms = np.moveaxis(windows[of_x][:, c, :height, :width, row, column], 0, -1)
-        weights = masks[of_k][:, c, row, column]
+        weights = masks[of_k][:, c, row, column]  # [M,16]; terms [B,H-6,W-6,16]
         for m in range(len(k)):
             total[:, m] = add_truncated(total[:, m], terms * weights[m])
     return total / np.prod(scales)
@@ -137,7 +137,7 @@ def connect(
         sums = np.zeros((2, *result.shape))  # of the large products, and of the small ones
         for step, (of_x, of_w) in itertools.product(range(warp, steps, warps), SMALL + LARGE):
             which_sum = int(apart and (of_x, of_w) in SMALL)
-            terms = x[of_x][:, step, None, :] * w[of_w][step].T
+            terms = x[of_x][:, step, None, :] * w[of_w][step].T  # [B,32,16]
             sums[which_sum] = add_truncated(sums[which_sum], terms)
         result += sums.sum(axis=0)
     return result / np.prod(scales)

@@ -22,7 +22,7 @@ the commands of `labkit --help` call one of these functions. The engine below th
 def make_reference() -> str:
     """Return the reference as one page: `labkit`'s names by the package that defines them, then `labkit.draw`'s."""
     parts = [_HEAD]
-    groups = _group_names(PACKAGE / "__init__.pyi")
+    groups = _group_names(PACKAGE / "__init__.pyi")  # {"draw": ["ladder", ...], ...}
     # Classes with an entry of their own. Others get one after the first function that returns them.
     described = {
         thing for name in labkit.__all__ if inspect.isclass(thing := getattr(labkit, name))

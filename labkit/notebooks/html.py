@@ -309,9 +309,8 @@ class ReportExporter(HTMLExporter):
         page.prose = {
             i: self.markdown(cell.source, cell) for i, cell in cells if cell.cell_type == "markdown"
         }
-        self.environment.globals.update(
-            page=page, **self.common
-        )  # `common`: names for all templates
+        # `common`: what all templates are given, by name
+        self.environment.globals.update(page=page, **self.common)
         # Not HTMLExporter's own: it reads and writes the page once more, which takes as long as all
         # before. It returns (the page's text, resources).
         return TemplateExporter.from_notebook_node(self, page.notebook.nb)[0]

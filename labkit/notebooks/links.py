@@ -95,6 +95,7 @@ def find_dead_links(files: list[Path], scripted: Iterable[Path] = ()) -> list[st
         for link in page.found:
             parts = urlsplit(link)
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            # a link without a fragment: all `anchors` have ""
             exists = target in pages and (
                 target in any_anchor or parts.fragment in pages[target].anchors
             )

@@ -117,8 +117,8 @@ class Recorded:
         Parameters
         ----------
         which : kernel or iterable of kernels, optional
-            See `Recorded`. By default all but exercises' solutions and readers' kernels: these have
-            to be named.
+            A rung's number, a label or a variant. By default all but exercises' solutions and
+            readers' kernels: these have to be named.
         layer : Layer, str, or iterable of these, optional
             "" for figures of a whole network.
         batch : int, optional
@@ -258,7 +258,7 @@ class Recorded:
         ]
 
     def course(self, rung: Kernels) -> pd.DataFrame:
-        """Return the times of lenet86 with a rung's kernel as its convolutions: the course's table, a row per batch.
+        """Return the times of lenet86 with a rung's kernel: a row per batch, as in the reports of the CUDA course.
 
         The columns are those of `Network.course_table`: batch, op and layer times [ms], total time
         [s], accuracy. If several rungs are given, the first column is their ``label``.
@@ -298,7 +298,7 @@ class Recorded:
             label ("cuDNN FP32", "cuDNN TF32", "cuDNN FP16"), network, layer, batch, dtype (that of
             x, k and y), op_ms, x_reference, device.
         """
-        # a row per precision, layer and layout of x: below, the faster layout is taken
+        # a row per precision ("mode": "fp16"), layer and layout of x; below, the faster one is taken
         table = self._read("cudnn", "device", "mode", "batch", "median_ms")
         # ordered, so that the result is sorted by precision
         table["dtype"] = pd.Categorical(table["mode"].map(CUDNN), CUDNN.values(), ordered=True)

@@ -76,14 +76,14 @@ _TEXT = (
 
 
 def read(path: Path) -> pd.DataFrame:
-    """Return the results of a CSV file in the ladder's order, with the numbers that the rungs have now."""
+    """Return the measured times of a CSV file in the ladder's order, with rungs by number in place of name."""
     return store.add_rung_numbers(read_stored(path), path).sort_values(
         ORDER, kind="stable", ignore_index=True
     )
 
 
 def read_stored(path: Path) -> pd.DataFrame:
-    """Return the results of a CSV file as it has them; LabError if it is damaged."""
+    """Return the measured times of a CSV file, with rungs by name as it has them; LabError if it is damaged."""
     table = store.read_as_stored(path, dtype=dict.fromkeys(_TEXT, str))
     try:
         # raises KeyError; a file of an older version may lack any other column

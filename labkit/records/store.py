@@ -139,7 +139,7 @@ def read_as_stored(path: Path, *needed: str, **options: Any) -> pd.DataFrame:
 
 
 def read(path: Path, *needed: str) -> pd.DataFrame:
-    """Return the table of a CSV file with the numbers that the rungs have now; LabError as in `read_as_stored`."""
+    """Return the table of a CSV file, with rungs by number in place of name; LabError as in `read_as_stored`."""
     return add_rung_numbers(read_as_stored(path, *needed), path)
 
 

@@ -159,7 +159,7 @@ class Device:
 
     @property
     def ceilings(self) -> Mapping[str, float]:
-        """The rates reached in practice, and the two reference rates [B/s, FLOP/s].
+        """The rates reached in practice, and the two reference rates: {"reference_float32": 6e13, …} [B/s, FLOP/s].
 
         From `data/devices.toml` if the device is listed there. On a CPU they are measured once per
         process, in about half a second. On a GPU that is not listed they are the theoretical peaks.

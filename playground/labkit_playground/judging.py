@@ -35,8 +35,8 @@ def add(number: str, cases: str, arrays) -> None:
     `cases` is the text of its file ``later/04a.json``, `arrays` the bytes of ``later/04a.bin``.
     """
     data = bytes(arrays)
-    # `array` describes one: {"at": offset in bytes, "bytes": their number, ...}
     STORED[number]["cases"] = json.loads(cases)
+    # the function returns the bytes of {"at": offset, "bytes": their number, ...}
     exercise(number).subject.load(
         STORED[number]["cases"], lambda array: data[array["at"] : array["at"] + array["bytes"]]
     )

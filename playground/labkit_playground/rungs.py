@@ -60,6 +60,7 @@ def plan(rung: str, source: str) -> str:
     arrays, dynamic = constant_arrays(code), has_dynamic_shared(code)
     # the array that gets the weights: the rung's own, else the only one that there is
     only = arrays[0] if len(arrays) == 1 else None
+    # for the page's own check: the types of x and y and of the weights, the largest exact integer
     about = {name: facts[name] for name in ("label", "storage", "mask", "exact")}
     about["constant"] = facts["constant"] if facts["constant"] in arrays else only
     compiled = {

@@ -51,7 +51,7 @@ class Lenet86Sizes:
         """All convolutions in order, each with the size of its input."""
         stages, shape = [], (1, self.H, self.W)
         for convolution in self.convolutions:
-            stages.append(Stage(*shape, *convolution))
+            stages.append(Stage(*shape, *convolution))  # C, H, W, then M, K, pooling window
             shape = stages[-1].M, stages[-1].Hp, stages[-1].Wp
         return tuple(stages)
 
