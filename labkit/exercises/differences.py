@@ -28,6 +28,8 @@ class Difference(NamedTuple):
         The solution's text for it.
     first, last : int
         The numbers of its lines in the attempt; if the span is empty, of the line before it.
+    phrase : str
+        What is said of the change, "with lines 5 and 6 the other way round"; "" if its words tell.
     """
 
     begin: int
@@ -35,6 +37,7 @@ class Difference(NamedTuple):
     right: str
     first: int
     last: int
+    phrase: str = ""
 
 
 Changes = Sequence[Difference]

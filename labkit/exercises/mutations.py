@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import combinations, pairwise
 
-from hostcuda.source import code_only
+from hostcuda.source import code_only, find_pairs
 from labkit.exercises.differences import WORD, Difference
 from labkit.exercises.text import find_line
 
@@ -54,6 +55,19 @@ _DECLARED = re.compile(r"(?:^|, *)(\w+) = ")
 _TYPES = {"int", "unsigned", "float", "double", "half", "const"}  # before a name: it is declared
 _INDICES = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
 _STATEMENT_END = re.compile(r"[;{}] *$", re.MULTILINE)
+# a line that is one statement, and declares nothing
+_STATEMENT = re.compile(
+    r"^[ \t]*((?!(?:return|break|continue|else|do|const|int|unsigned|float|double|half|auto)\b)"
+    r"[\w*(][^{}\n]{0,300};)[ \t]*$",
+    re.MULTILINE,
+)
+_CONDITION = re.compile(r"\bif \((.{1,200})\)[^()\n]*$", re.MULTILINE)
+_WRITES = re.compile(r"atomic\w+\(|\*?\w+(?:\[[^\]]*\])+ *[-+*/|&^]?=(?!=)")  # to memory
+_LOOP = re.compile(r"\b(?:for|while) \(")
+_ELEMENT = re.compile(r"(\w+)\[(\d)\] = ([^;{}\n]{1,200});")
+_INITIALIZER = re.compile(r"= \{([^{};]{1,600})\};")
+_MOST_CONDITIONS = 6  # that a suspected statement is put under
+_MOST_ELEMENTS = 6  # of a list whose elements are exchanged
 
 
 def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Difference]:
@@ -67,7 +81,16 @@ def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Differen
     """
     code = code_only(source)
     begin = code.find("{", max(code.find("__global__"), 0))
-    found = [*_exchange_words(code), *_drop_conditions(code), *_add_barriers(code, suspects)]
+    found = [
+        *_exchange_words(code),
+        *_drop_conditions(code),
+        *_add_barriers(code, suspects),
+        *_add_conditions(code, suspects),
+        *_exchange_statements(code),
+        *_exchange_elements(code),
+        *_repeat_behind_loops(code),
+        *_shift_indices(code),
+    ]
     # (rank, 0 is the likeliest; change), without those before the first kernel's body
     ranked = [(rank, change) for rank, change in found if change.begin > begin]
     ranked.sort(key=lambda each: (each[1].first not in suspects, each[0]))
@@ -106,7 +129,7 @@ def _list_others(
         for other in names[word]:
             if other in words:
                 yield 1, other, 1
-    elif word in ("+", "-") and behind == "1" and second != ".":
+    elif word in ("+", "-") and behind == "1" and second != "." and before not in ("=", "(", ","):
         yield 2, "", 2
     elif word.isdigit() and int(word) <= _LARGEST and "." not in (before, behind):
         for number in {2 * int(word), int(word) // 2, int(word) + 1, int(word) - 1} - {int(word)}:
@@ -144,3 +167,105 @@ def _add_barriers(code: str, suspects: Collection[int]) -> Iterator[tuple[int, D
         line = find_line(code, end.start())
         if any(abs(line - suspect) <= _NEAR for suspect in suspects):
             yield 0, Difference(end.end(), end.end(), "\n__syncthreads();", line, line)
+
+
+def _add_conditions(code: str, suspects: Collection[int]) -> Iterator[tuple[int, Difference]]:
+    """Yield the suspected statements under each condition that the kernel asks in another line."""
+    conditions = {
+        match[1]: find_line(code, match.start())
+        for match in _CONDITION.finditer(code)
+        if match[1].count("(") == match[1].count(")")
+    }
+    for statement in _STATEMENT.finditer(code):
+        line, begin = find_line(code, statement.start(1)), statement.start(1)
+        if line not in suspects or _LOOP.match(statement[1]):
+            continue
+        for condition, asked in [*conditions.items()][:_MOST_CONDITIONS]:
+            if asked != line:
+                phrase = f"with the condition of line {asked} before line {line}, too"
+                yield 0, Difference(begin, begin, f"if ({condition}) ", line, line, phrase)
+
+
+def _exchange_statements(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each two statements in neighboring lines the other way round."""
+    statements = [*_STATEMENT.finditer(code)]
+    for one, other in pairwise(statements):
+        first, last = find_line(code, one.start(1)), find_line(code, other.start(1))
+        if last == first + 1 and one[1] != other[1]:
+            between = code[one.end(1) : other.start(1)]
+            phrase = f"with lines {first} and {last} the other way round"
+            right = f"{other[1]}{between}{one[1]}"
+            yield 2, Difference(one.start(1), other.end(1), right, first, last, phrase)
+
+
+def _exchange_elements(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield two elements of an array with each other's values: of ``= {p, q}``, or of ``a[0] = p; a[1] = q;``."""
+    for match in _INITIALIZER.finditer(code):
+        elements = _split_elements(match[1])
+        line, last = find_line(code, match.start(1)), find_line(code, match.end(1))
+        if len(elements) > _MOST_ELEMENTS:
+            continue
+        for one, other in combinations(range(len(elements)), 2):
+            right = elements.copy()
+            right[one], right[other] = elements[other], elements[one]
+            phrase = f"with elements {one} and {other} of the list in line {line} exchanged"
+            yield 2, Difference(match.start(1), match.end(1), ",".join(right), line, last, phrase)
+    assignments = [*_ELEMENT.finditer(code)]
+    for place, one in enumerate(assignments):
+        for other in assignments[place + 1 : place + _MOST_ELEMENTS]:
+            if one[1] != other[1] or one[3] == other[3]:
+                continue
+            first, last = find_line(code, one.start()), find_line(code, other.start())
+            between = code[one.end(3) : other.start(3)]
+            phrase = f"with the values of `{one[1]}[{one[2]}]` and `{one[1]}[{other[2]}]` exchanged"
+            right = f"{other[3]}{between}{one[3]}"
+            yield 2, Difference(one.start(3), other.end(3), right, first, last, phrase)
+
+
+def _split_elements(text: str) -> list[str]:
+    """Return the elements of a list of C++, split at the commas that are in no brackets."""
+    elements, depth = [""], 0
+    for sign in text:
+        depth += (sign in "([{<") - (sign in ")]}>")
+        if sign == "," and not depth:
+            elements.append("")
+        else:
+            elements[-1] += sign
+    return elements
+
+
+def _repeat_behind_loops(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each statement of a loop that writes to memory, with its condition, once more behind the loop."""
+    heads = {begin: end for begin, end, _ in find_pairs(code, "()")}
+    bodies = {begin: end for begin, end, _ in find_pairs(code, "{}")}
+    for loop in _LOOP.finditer(code):
+        head = heads.get(loop.end() - 1, len(code))
+        begin = code.find("{", head)
+        if begin not in bodies or code[head + 1 : begin].strip():
+            continue
+        end = bodies[begin]
+        declared = {
+            name
+            for each in _DECLARATION.finditer(code, loop.start(), end)
+            for name in _DECLARED.findall(each[1])
+        }
+        for statement in _STATEMENT.finditer(code, begin, end):
+            line, text = find_line(code, statement.start(1)), statement[1]
+            before = code[: statement.start()].rstrip().rpartition("\n")[2].strip()
+            lines = f"line {line}"
+            if before.startswith("if ("):
+                text, lines = f"{before} {text}", f"lines {line - 1} and {line}"
+            if not _WRITES.match(statement[1]) or declared & {*WORD.findall(text)}:
+                continue
+            last = find_line(code, end)
+            phrase = f"with {lines} once more behind line {last}"
+            yield 2, Difference(end + 1, end + 1, f"\n{text}", last, last, phrase)
+
+
+def _shift_indices(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each index of an array, and each bound of a loop, one further and one less far."""
+    for match in re.finditer(r"(?<=\w)\[([^\[\]\n]{1,100})\]|(?<=<) (\w+)(?=;)", code):
+        end = match.end(1) if match[1] else match.end(2)
+        line = find_line(code, end)
+        for step in (" + 1", " - 1"):
+            yield 3, Difference(end, end, step, line, line)

@@ -499,6 +499,21 @@ def make_product_goals(on: str, loads: int, moved: int, operations: int) -> tupl
     )
 
 
+def _stores_single_floats(attempt: Attempt) -> bool:
+    """Return whether each lane stores the four sums of a product alone, in four requests."""
+    return not attempt.matches(r"\bfloat2\b") and any(
+        # "5 products", or "2 products, K = 64"
+        counts.get("global_store_requests") == 4 * int(on.partition(" ")[0])
+        for on, counts in attempt.counts.items()
+    )
+
+
+SINGLE_SUMS = Mistake(
+    "d[0] and d[1] lie side by side in c, and so do d[2] and d[3]. Store each two as one float2: two store requests "
+    "per product, not four.",
+    _stores_single_floats,
+)
+
 # The registers of a fragment: "{rows[i], rows[j], …}", or "fa[0] = rows[i]; fa[1] = rows[j]; …".
 _LIST = re.compile(r"\{([^{};]{1,400})\}")
 _REGISTER = re.compile(r"\b(\w+)\[[0-3]\] *= *\w+\[([^\[\]]{1,100})\]")

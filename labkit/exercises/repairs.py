@@ -105,6 +105,8 @@ def describe_repair(source: str, changes: Changes, outcome: str) -> str:
     """
     if not changes:
         return ""
+    if phrase := changes[0].phrase:
+        return f"{phrase[0].upper()}{phrase[1:]}, {outcome}."
     # lines that differ from the right ones by a word or two are told first, in sentences of their own
     code, repaired = code_only(source), code_only(apply(source, changes))
     slips = [
@@ -164,8 +166,9 @@ def _is_balanced(text: str) -> bool:
 
 def _name_statement(text: str, code: str) -> str:
     """Return what a text adds: "a barrier", "a loop that changes `sum`"; it names only what the code names."""
-    if BARRIER.search(text):
-        return "a barrier"
+    if barrier := BARRIER.search(text):
+        is_conditional = re.search(r"\bif\b", text[: barrier.start()])
+        return "a barrier under a condition" if is_conditional else "a barrier"
     kind = _STATEMENTS.get(WORD.findall(text)[0], "a statement")
     targets = [each for each in _TARGET.finditer(text) if re.search(rf"\b{each[1]}\b", code)]
     if not targets or kind == "a brace":

@@ -7,6 +7,11 @@ from labkit.exercises.causes import OWN_SUM_TWICE
 from labkit.exercises.practice import make_row_goals, make_uneven_rows
 from labkit.exercises.text import find_line
 
+# "if (lane == 0) row = atomicAdd(next, 1)"
+_TAKES_PER_WARP = re.compile(
+    r"\((?:!?\(?threadIdx\.x (?:% 32|& 31)\)?|!?lane)(?: == 0)?\)\s*\{?\s*(?:const )?(?:int )?\w+ = atomicAdd\(&?next"
+)
+
 
 def _takes_for_block(attempt: Attempt) -> bool:
     """Return whether thread 0 takes a row, and no shared memory brings it to other threads."""
@@ -84,6 +89,16 @@ EXERCISE = Exercise(
                 and attempt.matches(
                     r"atomicAdd\((?:&?next|next \+ 0|&next\[0\]), *(?:\w+Dim\.x|[2-9]|[1-9]\d+)\)"
                 )
+            ),
+        ),
+        Mistake(
+            "Lane 0 of every warp takes a row here, so each warp has rows of its own, and *next grows by one more per "
+            "warp at the end, not per block. A row belongs to a block: its thread 0 takes one for all of its warps.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and "next, " in attempt.wrong
+                and attempt.matches(_TAKES_PER_WARP)
+                and not attempt.matches("__shared__")
             ),
         ),
         Mistake(

@@ -7,6 +7,7 @@ from labkit.exercises.causes import RIGHT_FIRST_PRODUCT, SINGLE_FLOATS
 from labkit.exercises.practice import (
     EXCHANGED_REGISTERS,
     OTHER_LANES,
+    SINGLE_SUMS,
     has_own_products,
     make_product_goals,
     products,
@@ -49,6 +50,7 @@ EXERCISE = Exercise(
             lambda attempt: attempt.count("matrix_operations", "5 products") == 2 * 5,
         ),
         OTHER_LANES,
+        SINGLE_SUMS,
         Mistake(_explain_halves, lambda attempt: attempt.runs_wrong and _explain_halves(attempt)),
         EXCHANGED_REGISTERS,
         Mistake(

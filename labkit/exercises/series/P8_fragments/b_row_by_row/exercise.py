@@ -8,6 +8,7 @@ from labkit.exercises.causes import NEXT_PRODUCT, RIGHT_FIRST_PRODUCT, SINGLE_FL
 from labkit.exercises.practice import (
     EXCHANGED_REGISTERS,
     OTHER_LANES,
+    SINGLE_SUMS,
     has_own_products,
     make_product_goals,
     products,
@@ -78,6 +79,7 @@ EXERCISE = Exercise(
             ),
         ),
         OTHER_LANES,
+        SINGLE_SUMS,
         EXCHANGED_REGISTERS,
         Mistake(
             "Here a row of a has K halves, K / 2 words: row g begins at word g * K / 2, not at 8 g.",

@@ -86,6 +86,24 @@ def _explain_first_wait(attempt: Attempt) -> str:
     return ""
 
 
+_EACH_WAIT = re.compile(r"(?<!void )\bwait\(([^;]{1,100})\);")
+_NEXT_TILE = re.compile(r"\b(\w+) = \(?\w+ \+ 1\)?(?: % \w+)?[,;]")  # "next = (tile + 1) % 3;"
+
+
+def _explain_first_tile(attempt: Attempt) -> str:
+    """Return which line is the consumers' only wait, and waits for the tile after the loop's; or ""."""
+    waits = [*_EACH_WAIT.finditer(attempt.source)]
+    names = {*_NEXT_TILE.findall(attempt.source)}
+    ahead = [wait for wait in waits if "+ 1)" in wait[1] or names & {*re.findall(r"\w+", wait[1])}]
+    if len(waits) != 2 or len(ahead) != 1:  # one is the producer's
+        return ""
+    return (
+        f"Line {find_line(attempt.source, ahead[0].start())} waits for the next tile, and no line waits for the first: "
+        "nobody says that tile 0 is full before the first outputs read it. The consumers need one more wait, before "
+        "their loop."
+    )
+
+
 EXERCISE = Exercise(
     title="A ring",
     subject=Kernels(
@@ -163,6 +181,10 @@ EXERCISE = Exercise(
             "The consumers wait for one tile, and the sums that begin in tile i reach into tile i + 1: both have to be "
             "full.",
             lambda attempt: "race" in attempt.findings and not _names_next_tile(attempt),
+        ),
+        Mistake(
+            _explain_first_tile,
+            lambda attempt: "race" in attempt.findings and _explain_first_tile(attempt),
         ),
         Mistake(
             "Each stage needs two barriers of its own, six numbers for three stages. Here a barrier of `full` and one "
