@@ -176,7 +176,7 @@ def grade_all(
     failed: list[Result] = []
     empty_handed = {submission.student for submission in handed_in if not submission.exercise}
     for student in {submission.student for submission in handed_in} - empty_handed:
-        # The result of a hand-in without an exercise: they have handed in something better.
+        # an earlier result that names no exercise: the student has handed in something better now
         _choose_path(folder, Submission(student, "")).unlink(missing_ok=True)
 
     numbers = {submission.exercise for submission in handed_in if not submission.problem}

@@ -135,6 +135,7 @@ def check(
     # compile the engine's own files before the time begins to count; a sandbox does so itself
     if not walled:
         sanitize.prepare(TOOLS, job["options"], program or bool(job["entry"]))
+    # repairs get the rest of the time
     first_run = run_job(job, _FIRST_SHARE * seconds if repairs else seconds, walled)
     # the time begins after the first compilation, which may also be that of the engine
     deadline = time.monotonic() + (1 - _FIRST_SHARE) * seconds

@@ -197,7 +197,7 @@ def read(words: str | Iterable, include_dirs: Iterable | None, arch: str | None)
             value = next(rest, None) if value is None else value
             if value is None:
                 raise CompileError(f"the nvcc option {name} has no value", ["nvcc", *words])
-            if name in _WITH_VALUE:
+            if name in _WITH_VALUE:  # such as "-std": the function that sets it
                 _WITH_VALUE[name](options, value)
         elif word in _SWITCHES:  # such as "-G": the names of the settings that it turns on
             for setting in _SWITCHES[word]:

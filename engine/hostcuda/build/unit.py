@@ -355,7 +355,8 @@ class Unit:
                 self.refuse(place, command, out, err)
         if self.untrusted_flags and not self.bounded:
             outputs = ((place / self.TEXT).read_text("utf-8", "replace") for place in folders)
-            if any(map(may_miss, outputs)):  # once more, with checks of each index and address
+            # an access that no check would see: once more, with checks of each index and address
+            if any(map(may_miss, outputs)):
                 again = folder / "bounded"
                 again.mkdir()
                 return replace(self, bounded=True).compile(again)

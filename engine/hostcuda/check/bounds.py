@@ -117,6 +117,7 @@ def keep_local_checks(assembly: str, folder: Path, untrusted: bool = False) -> s
     text = Path(folder, "kernel.cpp").read_text(encoding="utf-8", errors="surrogateescape")
     # (file, line) -> (position, its text)
     lines = {place: (start, line) for place, start, line in list_lines(text)}
+    # array's name -> (position, end of its scope, whether it is local) of each array of that name
     spans_by_name = _find_declarations(text)
     if untrusted:
         shared = list_shared(text)

@@ -88,9 +88,10 @@ _ALIGNED_BY_16 = re.compile(
 def loosen_copies(text: str, source: str) -> str:
     """Rename the calls before accesses of 16 bytes that may be at any multiple of 8, so that they are not reported.
 
-    The compiler calls the same function before it copies a ``float4``, which has to be at a multiple
-    of 16, and a struct of two doubles, which has not. If the source has both, the instruction for the
-    copy tells them apart: one that takes any address is for the latter. Returns the assembler text.
+    ``__tsan_read16`` becomes ``__tsan_loose_read16``. The compiler calls the same function before it
+    copies a ``float4``, which has to be at a multiple of 16, and a struct of two doubles, which has
+    not. If the source has both, the instruction for the copy tells them apart: one that takes any
+    address is for the latter. Returns the assembler text.
     """
     if not can_instrument():
         return text
@@ -99,7 +100,7 @@ def loosen_copies(text: str, source: str) -> str:
     lines = text.split("\n")
     pending = []  # indices of calls whose instruction has not come yet
     for number, line in enumerate(lines):
-        if line.startswith("\t."):
+        if line.startswith("\t."):  # a directive, no instruction
             continue
         if _SIXTEEN.match(line):
             pending.append(number)
@@ -107,6 +108,7 @@ def loosen_copies(text: str, source: str) -> str:
             for at in pending if move["loose"] else ():
                 lines[at] = _SIXTEEN.sub(r"\1loose_\2", lines[at])
             pending = []
+        # a label, a jump or another call: the copy is not behind it
         elif not _HOOK.match(line) and (line[:1] != "\t" or _ENDS.match(line)):
             pending = []
     return "\n".join(lines)

@@ -125,7 +125,9 @@ def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
     # check addresses before each access; a profile alone looks at them when a warp's lanes wait
     if tools != ("profile",):
         options.append("-DHOSTCUDA_CHECKS")
-    if "memcheck" in tools:  # a float4 assembled member by member is then not one access
+    # the runtime checks the alignment of each access: a float4 may be read member by member, and then
+    # no access is one of 16 bytes
+    if "memcheck" in tools:
         options.append("-fsanitize=alignment")
         if "profile" not in tools:  # it would change the counts
             options.append("-fsanitize=bounds")
@@ -311,6 +313,7 @@ def prepare(path: Path, tools: tuple[str, ...], alone: bool) -> None:
             f"\t.size\thostcuda_padding, 4\nhostcuda_padding:\n\t.long\t{padding}\n"
         )
     if "profile" in tools and alone and instrument.can_instrument():
+        # a profile alone counts accesses, and checks none
         text = instrument.instrument(text, checks=tools != ("profile",))
     if "step" in tools:
         text = stops.insert_stops(text)

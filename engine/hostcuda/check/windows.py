@@ -88,7 +88,7 @@ def find_disguised(accesses: str, shared: set[str]) -> str | None:
                 if variable["name"] == match["name"]
             }
             if match["before"] or not array or declared != {array.group("element", "lengths")}:
-                return match["name"].partition(".")[0]
+                return match["name"].partition(".")[0]  # without the number that g++ may add: "x.3"
     return None
 
 

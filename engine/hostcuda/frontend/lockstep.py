@@ -49,6 +49,7 @@ def find_unsynchronized(text: str) -> list[tuple[str, int, str, str]]:
             scan.code[start if is_kernel else head : end], shared, is_kernel
         ):
             if read := _find_unsafe_read(scan.code, name, start, end):
+                # the read's position becomes its file and line
                 reads.append((*scan.place(read[0]), *read[1:]))
     return sorted(reads)
 

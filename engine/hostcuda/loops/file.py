@@ -115,6 +115,7 @@ class File:
         words = [word for word in words if word not in _DROPPED_FROM_TYPES]
         if words[:2] == ["std", "::"] and words[2:3] and words[2] in TYPES:
             words = words[2:]
+        # a type that is not known may be a reference, too
         if not words or "decltype" in words or "&" in words or "&&" in words:
             return "reference"
         if "*" in words:
