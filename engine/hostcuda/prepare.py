@@ -32,7 +32,8 @@ def _list_units() -> Iterator[Unit]:
 
 def is_prepared() -> bool:
     """Return whether the cache has all that `prepare` makes; CompileError if there is no compiler."""
-    # False and True: the runtime library without check mode, and that with it
+    # False and True: the runtime library without check mode, and that with it. A prelude is a
+    # precompiled header.
     return is_built(False) and is_built(True) and all(unit.has_prelude for unit in _list_units())
 
 
@@ -43,7 +44,8 @@ def prepare() -> None:
     compiled at the same time. CompileError if the compiler fails.
     """
     with ThreadPoolExecutor() as pool:
-        # the headers one after the other in one thread: they take as long as the library beside them
+        # the headers ("preludes") one after the other in one thread: they take as long as the library
+        # beside them
         headers = pool.submit(lambda: [unit.make_prelude() for unit in _list_units()])
         for checks in (False, True):
             build_library(checks, with_header=False)

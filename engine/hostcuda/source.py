@@ -159,6 +159,7 @@ def rewritten(
     unit = make_unit(source, options, no_extern_c, arch, include_dirs)
     with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
         preprocessed = unit.preprocess(Path(folder)).text
+        # `why_fibers`: if it is not "", no kernel gets a version in which loops run the threads
         return unit.write_text(unit.rewrite(preprocessed).text, unit.why_fibers)
 
 

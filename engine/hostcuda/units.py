@@ -97,6 +97,7 @@ def compute_cycles(work: Mapping[str, float], card: Card) -> dict[str, float]:
     them, so only their quotients mean something: the unit with the largest number is the busiest.
     """
     scale = card.bytes_per_cycle
+    # `card.instructions`: kind, such as "integer" -> instructions of this GPU per counted one
     issued = sum(number * work[kind] for kind, number in card.instructions.items())
     return {
         "DRAM": work["unique_bytes"] / (card.dram_tb_s * scale),

@@ -169,7 +169,7 @@ def refuse(source: str, headers: Collection[str] = ()) -> None:
     _refuse_directives(text, headers)
     # also in string literals, which `text.text` keeps: an asm statement is one
     for match in _ENGINE.finditer(text.text):
-        if match[0] != "HOSTCUDA_CPU":
+        if match[0] != "HOSTCUDA_CPU":  # the macro by which a source tells this engine from nvcc
             raise text.error(
                 match.start(), f"must not use the engine's own name {match[0]}: take another one"
             )

@@ -51,7 +51,8 @@ def find_waste(launches: Sequence[Mapping], source: str = "") -> Waste | None:
     launches : sequence of mapping
         The facts of `hostcuda.checking.LaunchRecord` by their names: ``block``, ``sites``.
     source : str
-        What the lines of the sites are lines of; it tells arrays with rows, and indices that are data.
+        The text in which the sites have their line numbers; it tells arrays with rows, and indices
+        that are data.
     """
     sites = [site for launch in launches for site in launch["sites"] if site["requests"]]
     total = sum(_count_units(site) for site in sites)
@@ -74,7 +75,7 @@ def find_waste(launches: Sequence[Mapping], source: str = "") -> Waste | None:
         return None
     worst = max(alike, key=lambda waste: waste.units)
     others = sorted({waste.line for waste in alike} - {worst.line})
-    also = f", and as much at {'lines' if others[1:] else 'line'} {', '.join(map(str, others))}"
+    also = f", and too many at {'lines' if others[1:] else 'line'} {', '.join(map(str, others))}"
     return worst._replace(says=worst.says + also * bool(others))
 
 

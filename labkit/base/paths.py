@@ -34,7 +34,7 @@ def course_dir() -> Path:
 
 
 def cuda_src() -> Path:
-    """Return the folder of the ladder's kernels, `NN_name.cu`."""
+    """Return the folder of the ladder's kernels, numbered versions of the convolution: `NN_name.cu`."""
     return PACKAGE / "cuda_src"
 
 

@@ -355,6 +355,8 @@ def bank_conflicts(page: Page, profile: Profile) -> None:
 def kernels(page: Page, table: pd.DataFrame) -> None:
     """Draw the op time of variants with several kernels, kernel by kernel: a bar per variant and layer.
 
+    The op time is the time of the kernels alone, without copies.
+
     Parameters
     ----------
     table : DataFrame

@@ -29,7 +29,9 @@ def ladder(
 ) -> None:
     """Draw op times on a logarithmic scale, a row per rung: how far each kernel is from what the machine can do.
 
-    The green line of a row is the reference time in its kernel's precision. A ring marks the time
+    The ladder's rungs are numbered versions of a convolution; the op time is the time of their
+    kernels alone. The green line of a row is the reference time in its kernel's precision: that of
+    moving all bytes once, or of all products, at the device's reference rates. A ring marks the time
     of the row above, the last one of the same data type if there is one: the line to it is blue for
     time saved, orange for time lost.
 

@@ -73,6 +73,7 @@ def indexes_by_truth(code: str, start: int, end: int) -> bool:
             truth_names.add(word)
         if word == "=" and before.isidentifier() and is_truth(at + 1, ";", ","):
             truth_names.add(before)
+    # without ends, the index goes on to the closing bracket
     return any(token.text == "[" and is_truth(at + 1) for at, token in enumerate(reader.tokens))
 
 
@@ -100,9 +101,10 @@ def refuse(kernel: KernelPlan) -> None:
     declared = {reader.text(at) for at in find_declared_names(reader, reader.read_statements())}
     signature = kernel.scan.code[kernel.body.name_end : kernel.body.open]
     head_words = re.findall(r"\w+", kernel.body.template_head + signature)
+    # `INDICES`: CUDA's other variables that differ between blocks or launches, such as blockIdx
     if redeclared := {*file.declared, *declared, *head_words} & {*INDICES, "threadIdx"}:
         raise NeedsFibers(f"the source has a {min(redeclared)} of its own")
-    if harmful_words := harmful.keys() & set(head_words):
+    if harmful_words := harmful.keys() & set(head_words):  # in the body `_refuse_token` finds them
         raise NeedsFibers(explain_use(min(harmful_words), harmful))
     engine_calls = (at for at, token in enumerate(reader.tokens) if token.text == "hostcuda")
     # In this text inline PTX is written as hostcuda::ptx::..., and an extern __shared__ array as

@@ -126,7 +126,7 @@ class RegionBuilder:
                 if step.kind != "rendezvous":
                     step.items = [self.split_block(body, section) for body in step.bodies]
                 self._add_warp_step(section, step)
-                for counter in step.counters:
+                for counter in step.counters:  # declared in the head of a for loop
                     self._add_warp_step(section, counter)
                 # items: of the section's block
                 (items if outer_section else section.items).append(step)
@@ -214,7 +214,7 @@ def assign_roles(kernel: KernelPlan, regions: list[Region]) -> None:
             raise NeedsFibers(
                 f"it has two variables {min(repeated_names)} between the same barriers"
             )
-    for parameter in kernel.parameters:
+    for parameter in kernel.parameters:  # a thread may change those that are not "uniform"
         if parameter.role != "uniform":
             parameter.role = "kept"
     for step in kernel.steps:

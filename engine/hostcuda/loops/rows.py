@@ -93,7 +93,7 @@ class Rows:
                 self.next_in_row.add(variable)
 
     def is_same(self, first: int, last: int, scope: Scope) -> bool:
-        """Return whether tokens[first:last] have the same value for all threads of a row: those that differ in x."""
+        """Return whether tokens[first:last] have the same value for all threads of a row, which differ in x alone."""
         text = self.reader.text
         for at in range(first, last):
             variable = scope.get(text(at)) if text(at - 1) not in (".", "::") else None
@@ -252,8 +252,9 @@ class Rows:
     def edit_tokens(self, first: int, last: int, scope: Scope) -> list[Edit]:
         """Return edits (start, end, text) of tokens[first:last], with which g++ vectorizes the loop over threads.
 
-        They change indices of arrays that grow by 1 per thread, and conditions that are the same
-        for a row of threads (those that differ in threadIdx.x alone). Tokens with a constexpr get none.
+        They change indices of arrays that grow by 1 per thread, and conditions c that are the same for
+        a row of threads (those that differ in threadIdx.x alone): these become HOSTCUDA_ROW(c). Tokens
+        with a constexpr get none.
         """
         edits, text, match = [], self.reader.text, self.reader.match
         next_token = first  # tokens before it get no edits
@@ -283,7 +284,7 @@ class Rows:
             elif word == "if" and text(at + 1) == "(":
                 edits += self._mark_condition(at + 2, match[at + 1], scope)
             elif word == "constexpr":
-                # an edit writes HOSTCUDA_ROW(c), which asks for threadIdx.x: no constant expression
+                # HOSTCUDA_ROW(c), which asks for threadIdx.x, is no constant expression
                 return []
         return edits
 

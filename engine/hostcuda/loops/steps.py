@@ -107,7 +107,7 @@ class KernelPlan:
 
         Each is a span (first, last) of tokens. `step` is the loop.
         """
-        first, last = step.node.parts.get("step", (0, 0))
+        first, last = step.node.parts.get("step", (0, 0))  # the third part of ``for (a; b; c)``
         return self.reader.split(first, last) if first < last else []
 
     def _declare_parameters(self) -> Scope:

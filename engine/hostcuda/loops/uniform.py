@@ -47,6 +47,7 @@ def is_uniform(
     for at in range(first, last):
         if at < next_token:
             continue
+        # an expression such as threadIdx.x / 32, which is the same in a warp though threadIdx.x is not
         if warp and (end := _skip_same_in_warp(kernel, at, first, last, scope)):
             next_token = end
             continue
@@ -195,9 +196,10 @@ def find_uniform(kernel: KernelPlan) -> None:
 
     Also sets `steady` (the same in a warp, set once) and `addressed` of the variables.
     """
+    # `steady`, too, is marked first, and cleared below where the first value differs in a warp
+    _mark_steady(kernel)
     # At first all are "uniform". A variable that may differ becomes "local", then others that depend
     # on it may differ, until nothing changes.
-    _mark_steady(kernel)
     changed = True
     while changed:
         changed = False

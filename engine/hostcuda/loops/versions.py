@@ -88,7 +88,7 @@ def add_loops(text: str, without: Collection[str] = frozenset()) -> str:
             continue
         reasons[body.name] = ""
         # the second version runs blocks of all shapes: the first one hardly ever runs
-        if kinds[body.name] == "LOOPS":
+        if kinds[body.name] == "LOOPS":  # marker_end: behind the word __global__
             edits.append((body.marker_end, body.marker_end, " __attribute__((cold, noinline))"))
         # behind the kernel; the marker (``# 12 "a.cu"``) says that the user's file goes on
         edits.append((body.close + 1, body.close + 1, second + scan.marker(body.close)))

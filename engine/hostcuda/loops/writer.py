@@ -64,6 +64,7 @@ class Writer:
         # directly before the name, so that of a pointer the pointer itself is const
         edits = [(v.position, v.position, "const ") for v in constants]
         self.out.append(apply_edits(scan.text, edits, body.name_end, body.open))
+        # the macro declares blockIdx, blockDim and the number of threads, hostcuda_threads
         self.out.append("{ HOSTCUDA_BLOCK\n")
         # These types of the template were assumed to be numbers or pointers. With another type, the
         # text does not compile.

@@ -575,6 +575,7 @@ def connect(module: compiler.Module) -> _Runtime:
     callback = ctypes.CFUNCTYPE(
         ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong)
     )(runtime.call)
+    # the program's variable hostcuda_host becomes the address of the callback
     variable_at(module.get_global("hostcuda_host")[0]).value = ctypes.cast(
         callback, ctypes.c_void_p
     ).value
@@ -619,7 +620,7 @@ def main(arguments: list[str]) -> NoReturn:
     start = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(find_entry(module))
     words = [os.fsencode(word) for word in arguments]
     argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)
-    sys.stdout = _Output()
+    sys.stdout = _Output()  # C's stdout, so that texts of kernels and of the host stay in order
     if not checkmode.TOOLS:  # in check mode, records are written before Ctrl-C ends the process
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     if "--seconds" in own:

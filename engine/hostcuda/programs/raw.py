@@ -33,9 +33,10 @@ def compile_module(source: str, options: Iterable[str] = (), names: Sequence[str
 def find_function(module: Module, name: str, names: Sequence[str] = ()) -> Function:
     """Return the kernel `name` of a module; LogicError, which lists the kernels, if there is none.
 
-    `names` are those that `compile_module` was given, such as "f<float>"; spaces in them do not
-    count. Another kernel is found by its symbol, which is its name if it is ``extern "C"``.
+    `names` are those that `compile_module` was given, such as "f<float>". Another kernel is found by
+    its symbol, which is its name if it is ``extern "C"``.
     """
+    # the module may write such a name with other spaces
     symbols = {_SPACES.sub("", kernel.name): kernel.symbol for kernel in module.kernels()}
     return module.get_function(symbols.get(_SPACES.sub("", name), name) if name in names else name)
 

@@ -55,7 +55,7 @@ def declare(library: ctypes.CDLL) -> None:
         r"(?m)^(\w[\w ]* \**)(hc_\w+)\(([^)]*)\);", _abi_text
     ):
         function = getattr(library, name)
-        _, function.restype = _parse(f"{result}{name}")
+        _, function.restype = _parse(f"{result}{name}")  # `_parse` returns (names, type)
         function.argtypes = [
             _parse(parameter)[1] for parameter in parameters.split(",") if parameter != "void"
         ]

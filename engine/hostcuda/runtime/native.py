@@ -150,7 +150,7 @@ def _read_error() -> str:
 
 
 def check(status: int, call: str) -> None:
-    """Raise the exception for an `hc_status` other than OK; the CUDA function's name `call` begins its message."""
+    """Raise the exception for the runtime library's `status`, if not OK; `call`, CUDA's name, begins its message."""
     if status != OK:
         raise _EXCEPTIONS.get(status, LogicError)(f"{call} failed: {_read_error()}")
 

@@ -301,9 +301,9 @@ def run_untried(
     view : View
         What it sees beside the system, Python and the engine.
     check : str, optional
-        The command uses the CPU engine with these tools of check mode, as in ``HOSTCUDA_CHECK``;
-        empty for none. The engine's own compiled files are then provided, and need not be compiled
-        inside.
+        The command uses the CPU engine with these tools of check mode, as in ``HOSTCUDA_CHECK`` ("":
+        without tools). The engine's own compiled files are then provided, and need not be compiled
+        inside. None: it does not use the engine.
     options : sequence of str
         The nvcc options of its kernels, for these files.
     environment : mapping, optional

@@ -54,8 +54,10 @@ def prepare(text: str, own: Callable[[str], bool]) -> tuple[str, list[Place]]:
     Returns the changed text, and a list: the place (file, line) of each number; number 0 is an
     unknown place. `own(name)` says whether a file is the engine's own. An access that clang has
     moved out of a loop has no line: it gets that of another access through the same pointer, or of
-    the first use of what it loads.
+    the first use of what it loads. The text also gets what else check mode needs: unused bytes behind
+    each variable, by which it finds overruns, and a table of the variables.
     """
+    # calls of malloc, exit and the like go to the engine's own functions, "__wrap_malloc"
     lines = _WRAPPED.sub(r"@__wrap_\1", text).split("\n")
     # (file, line, whether the file is the engine's own); the first one is the unknown place
     places: list[Place] = [(None, None, True)]

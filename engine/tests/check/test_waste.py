@@ -94,7 +94,7 @@ SLOW = {
     "product": (4, (32, 8, 1), "a block loads each sector 10 times"),
     "tree": (1, (256, 1, 1), "of 32 lanes take part in each"),
     "members": (2, (256, 1, 1), "32 sectors per load, 4 is best"),
-    "updates": (2, (256, 1, 1), "32 sectors per load, 4 is best, and as much at line"),
+    "updates": (2, (256, 1, 1), "32 sectors per load, 4 is best, and too many at line"),
     "gather": (4, (256, 1, 1), "sectors per load, and the data choose which: let neigh"),
     "flat": (1, (256, 1, 1), "in the same bank: let neighbouring threads access neighbouring"),
     "narrow": (1, (16, 16, 1), "a warp covers 2 rows of the block: give the block 32 threads"),
