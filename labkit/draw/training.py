@@ -34,7 +34,7 @@ def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
     """
     require_columns(table, ["kernel", "label", "us", "published_us"], "draw.kernel_times")
     groups = dict(iter(table.groupby("kernel", sort=False)))
-    # the title names the kernel whose slowest and fastest row differ most
+    # the title names the kernel whose slowest and fastest measured time differ most
     worst = max(groups, key=lambda name: groups[name]["us"].max() / groups[name]["us"].min())
     rows = groups[worst].sort_values("us")
     ratio = rows["us"].iloc[-1] / rows["us"].iloc[0]

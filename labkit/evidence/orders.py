@@ -38,7 +38,8 @@ def find_order(variant: Variant) -> tuple[str, ...]:
     kernels. Raises as `child.trace`.
     """
     own_names = list_names(variant)
-    # an unnamed one, such as the last of rung 03, goes by its type
+    # An unnamed one, such as the last of rung 03, goes by its type. Not strict: the lengths are
+    # compared next.
     named = all(name in (letter, "int") for name, letter in zip(own_names, NAMES, strict=False))
     if len(own_names) != len(NAMES) or named or len(variant.calls) > 1:
         return ()

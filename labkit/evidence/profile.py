@@ -113,6 +113,7 @@ def profile(
     ----------
     variants : Variant, rung number, or iterable of these
     layer : Layer or its name
+        It has to be given: without one, a LabError says what a layer is.
     batch : int
         Images. Requests and sectors are proportional to it, so one image is enough to compare
         kernels.

@@ -54,6 +54,7 @@ def sanitize(
     layer : Layer or its name
         By default a small one, on which mistakes show.
     batch : int
+        Images.
     tool : {"all", "memcheck", "racecheck", "initcheck", "synccheck"}
     engine : {"cpu", "gpu"}, optional
         By default the engine in use.

@@ -24,6 +24,7 @@ def units(variant: Variant | int, layer: Layer | str | None = None, device: str 
     variant : Variant or rung number
         Your own kernel, too: what a ``%%kernel`` cell returns.
     layer : Layer or its name
+        It has to be given: without one, a LabError says what a layer is.
     device : str
         A part of the card's name, one of `hostcuda.units.CARDS`. The GPU need not be there.
 
@@ -58,6 +59,7 @@ def count_work(variant: Variant, layer: Layer) -> list[dict]:
         raise LabError(
             f"no counts of {variant.label}: the CPU engine cannot run it. Take another variant"
         )
+    # the work of each launch, from the engine's records
     counted, _ = child.watch_variants(
         "counting", _count_launches, variant, layer, _COUNTED_IMAGES, "cpu", 600
     )
@@ -79,8 +81,9 @@ def scale_work(
 ) -> list[dict]:
     """Return the work of each kernel for `batch` images, all its launches together, from that for a few images.
 
-    `launch_works` are items of `works`, one per launch of a run with `images` images. The weights
-    are left out of the bytes: a larger batch does not multiply them.
+    `launch_works` has a dict per launch of a run with `images` images: {"kernel": "conv", "unique_bytes":
+    4096, ...}, the name and counts. The result has such a dict per kernel. The weights are left out of
+    the bytes: a larger batch does not multiply them.
     """
     # in constant memory they are no part of the bytes
     weights = 0 if variant.constant else math.prod(layer.k_shape) * variant.io_dtype.itemsize
@@ -91,7 +94,7 @@ def scale_work(
     return [
         {
             name: value if isinstance(value, str) else value * batch / images
-            for name, value in merge(group).items()
+            for name, value in merge(group).items()  # the launches of a kernel, added up
             if name != "launches"
         }
         for group in by_kernel.values()

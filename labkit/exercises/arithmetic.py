@@ -96,14 +96,14 @@ class Follower:
         self._tokens = [
             (token, number)
             for number, text in enumerate(code.splitlines(), line)
-            if not text.lstrip().startswith("#")
+            if not text.lstrip().startswith("#")  # such as #pragma unroll
             for token in _TOKEN.findall(text)
         ]
         if len(self._tokens) > _MOST_TOKENS:
             raise NotKnown
         self._at = self._depth = 0
         while self._at < len(self._tokens) and not self._returned:
-            self._execute(active=True)
+            self._execute(active=True)  # False in a branch that is not taken
 
     def _peek(self, further: int = 0) -> str:
         place = self._at + further

@@ -441,9 +441,9 @@ class Exercise:
     def attempt(self, answer: object) -> str:
         """Return the source text of an answer: text, the Path of a .cu file, or the variant or module of a cell.
 
-        Text, also that of a file, may have some functions of the starting code, as a cell with
-        --part: the starting code has the others. LabError if the answer is none of these, is too
-        long, has other kernels than the starting code, or if there is no start.
+        Text, also that of a file, may define only some functions of the starting code: the others are
+        taken from there. LabError if the answer is none of these, is too long, has other kernels than
+        the starting code, or if there is no start.
         """
         if not self.start:
             raise LabError(
@@ -640,6 +640,7 @@ def hand_over(exercise: Exercise, source: str, folder: Path) -> None:
     """
     (folder / "exercise").mkdir()
     for path in exercise.folder.iterdir():
+        # `exercise.file` has the solution, wrong.toml the wrong answers
         if path.is_file() and path.name != "wrong.toml" and path != exercise.file:
             (folder / "exercise" / path.name).write_bytes(path.read_bytes())
     (folder / "attempt.cu").write_text(source, encoding="utf-8")

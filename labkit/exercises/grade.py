@@ -98,7 +98,9 @@ def grade(
             result = _add_repair(task, source, result)
         if result.passed and isinstance(task.subject, InPlaceOf) and device().engine == "gpu":
             result = _check_on_gpu(result, source)
+    # a passed one misses a goal whose number the reader should have predicted, and has not
     result = _require_prediction(result)
+    # which line of the whole kernel is the first of a cell that has only a part of it
     result = _note_first_line(replace(result, advice=_write_advice(result, source, record)), source)
     if not quiet:
         print(result)

@@ -43,22 +43,22 @@ def run_texts(folder: Path, number: int) -> None:
 
     `write_texts` has written them; `number` is that of the case. Their arrays and events go to their folders.
     """
-    for text in sorted(path for path in folder.iterdir() if path.name.isdecimal()):
-        if process := os.fork():
+    for own_folder in sorted(path for path in folder.iterdir() if path.name.isdecimal()):
+        if process := os.fork():  # this process only waits for the new one
             os.waitpid(process, 0)
             continue
         signal.alarm(TEXT_S)  # its signal ends the process
         _limit_process()
-        os.environ["HOSTCUDA_CHECK_OUT"] = str(text / "events")
+        os.environ["HOSTCUDA_CHECK_OUT"] = str(own_folder / "events")
         try:
             # in the new process alone: loading an exercise may start the engine
             exercise, _ = receive(folder)
             inputs = pickle.loads((folder / "inputs").read_bytes())[number]
-            source = (text / "attempt.cu").read_text(encoding="utf-8")
+            source = (own_folder / "attempt.cu").read_text(encoding="utf-8")
             with _note_errors():
                 hostcuda.ensure_context()
                 # nothing is left to do at its end: only an untrusted attempt packs its answer
-                _run_case(exercise, source, number, inputs, text, lambda: None)
+                _run_case(exercise, source, number, inputs, own_folder, lambda: None)
         finally:
             os._exit(0)  # ends the new process without the parent's clean-up
 

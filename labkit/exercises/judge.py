@@ -207,6 +207,7 @@ class ChildResult:
 
 def judge(exercise: Exercise, source: str, result: ChildResult) -> Grade:
     """Return the grade of an attempt with this source text, from what its child process left behind."""
+    # whether it compiles, ends, is clean under the sanitizer and is right, up to the first ✗
     lines = _answer_questions(exercise, source, result)
     counts = {}
     if all(line.ok for line in lines):  # else the kernel is wrong: its counts mean nothing

@@ -83,12 +83,13 @@ def explain_miss(
     """
     if len(source) > EXPLAINED:
         return ""
+    # the numbers that the starting code reaches, None where nothing could be counted
     starts = exercise.start_reaches or (None,) * len(exercise.goals)
     for goal, number, start in zip(exercise.goals, reached, starts, strict=True):
         if goal.met(number) or math.isnan(number):
             continue
         sentences = [*_compare_with_start(goal, number, start)]
-        if math.isinf(number):
+        if math.isinf(number):  # the attempt does other work than the exercise asks for
             broken = [bound for bound in goal.bounds if not bound.holds(counts[goal.on])]
             # the first limit alone: the others may follow from it
             sentences += [

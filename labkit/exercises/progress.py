@@ -22,7 +22,10 @@ shown: set[Path] = set()
 
 
 def path() -> Path:
-    """Return the path of the file: `LABKIT_PROGRESS`, else `labkit/progress.json` in the folder of the user's data."""
+    """Return the path of the file with the reader's progress: what the variable LABKIT_PROGRESS says, or the usual one.
+
+    The usual one is labkit/progress.json in the folder XDG_DATA_HOME, else in ~/.local/share.
+    """
     return of_user("LABKIT_PROGRESS", "XDG_DATA_HOME", "~/.local/share", "labkit/progress.json")
 
 
@@ -53,8 +56,9 @@ def read() -> dict[str, dict]:
 
 
 def note(number: str, digest: str, met: bool, hint: bool = True, first: bool = True) -> int:
-    """Note an attempt in the file, by the digest of its text, once; return how many attempts have unlocked a hint.
+    """Note an attempt at exercise `number` in the file of the reader's progress; return how many have unlocked a hint.
 
+    An attempt is known by the digest of its text: the same text is noted once.
     An attempt that has not `met` the goal unlocks a hint if `hint`: if nothing else in its grade
     says what to do. If it is the first failed attempt, it does so only if `first`, too: its grade
     may have a thread to follow instead.

@@ -55,8 +55,8 @@ def find_repair(
     ----------
     source, solution : str
     screen : callable
-        Yields for each of several texts whether it may be right, by a quick look. It is read up to the
-        first text that is right.
+        Yields for each of several texts whether it may be right, by a quick look. It need not be read to
+        the end.
     is_right : callable
         Returns whether a text is right.
     mutations : sequence of Difference

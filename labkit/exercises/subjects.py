@@ -152,6 +152,7 @@ class InPlaceOf:
 
     def variant(self, source: str, case: str = "") -> Variant:
         """Return the source of an attempt as a variant of the rung, with the options of a case, by its name."""
+        # `also`: name of a case -> (its layer, options of its launch)
         _, options = self.also.get(case, (None, {}))
         return variant(self.name, source, **{**self.options, **options})
 
@@ -257,7 +258,8 @@ class InPlaceOf:
     def warnings(self, source: str) -> str:
         """Return the warnings of the host's compiler about a source, as text."""
         attempt = self.variant(source)
-        return warnings_about(**attempt.compiler_arguments(attempt.defines(self.cases[-1].what[0])))
+        layer, _ = self.cases[-1].what
+        return warnings_about(**attempt.compiler_arguments(attempt.defines(layer)))
 
 
 @dataclass(frozen=True)

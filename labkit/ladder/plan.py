@@ -118,7 +118,10 @@ class LayerKernel:
         return join_options({name: getattr(self.scope, name) for name in self.variant.options})
 
     def launches(self, images: int) -> tuple[Launch, ...]:
-        """Return a launch per kernel for `images` images, as data; LabError if that is not a number of images."""
+        """Return a launch per kernel for `images` images: its name, grid, block and shared memory. Nothing is launched.
+
+        Raises LabError if `images` is not a number of images.
+        """
         # `x_shape` raises the LabError
         s = Scope(**vars(self.scope), B=self.layer.x_shape(images)[0])
         return tuple(

@@ -237,7 +237,7 @@ def choose_kernels(
     """Return the name of the kernel of each call of a rung, among the kernels `names` that a source defines.
 
     These are the `expected` names, but a single kernel may have any name. Raises LabError if one is
-    missing.
+    missing; `place` names the reader's file and the rung in whose place it is.
     """
     if len(expected) == 1 and len(names) == 1:
         return names
@@ -255,7 +255,8 @@ def require_order(
 ) -> None:
     """Raise LabError if a kernel in `code` has the parameters that a call passes, but in another order.
 
-    That is seen by their names, and by which pointer is not const: the kernel writes y.
+    That is seen by their names, and by which pointer is not const: the kernel writes y. `place` names
+    the reader's file and the rung in whose place it is, for the message.
     """
     for kernel, passed in zip(kernels, passed_by_call, strict=True):
         declarations = parameters(code, kernel)

@@ -199,7 +199,10 @@ class Variant:
         self.on(layer)
 
     def launches(self, layer: Layer | str, images: int = 1) -> tuple[Launch, ...]:
-        """Return the launches that compute `images` images of `layer`, as data; LabError if it cannot compute them."""
+        """Return the launches that compute `images` images of `layer`: the name, grid and block of each kernel.
+
+        Nothing is launched. Raises LabError if the variant cannot compute them.
+        """
         return self.on(layer).launches(images)
 
     def plan(
@@ -213,8 +216,8 @@ class Variant:
     ) -> Plan:
         """Return the variant made ready for `batch` images of `layer`: compiled, with its buffers and launches.
 
-        x, y and k are device buffers of the caller, `module` are kernels that are compiled already:
-        see `Plan`.
+        x, y and k are device buffers of the caller, by default new ones; `module` are kernels that are
+        compiled already.
         """
         return self.on(layer).plan(batch, x, y, k, module)
 

@@ -103,10 +103,12 @@ def _fits(s: Scope, sizes: dict) -> bool:
 
 
 def sizes(s: Scope, parts: int) -> dict:
-    """Return the sizes of the kernel for the layer in `s`: {"maps": 16, "warps": 4, "fetch": 3, …}.
+    """Choose the sizes of the kernel for the layer in `s`; return them all: {"maps": 16, "warps": 4, "fetch": 3, …}.
 
-    `_find_sizes` says what each of them is. `parts` is how many halves stand for a number: 1 in
-    rung 10, 2 in rung 11. The choices are those that kept an H200 busiest. In rung 10, two blocks
+    A block computes some of the layer's output maps ("maps"). It has "images" buffers for inputs and
+    "outs" for maps, which it stores in "stages" parts; "room" is how many blocks fit into a
+    multiprocessor. `_find_sizes` computes the others. `parts` is how many halves stand for a number: 1
+    in rung 10, 2 in rung 11. The choices are those that kept an H200 busiest. In rung 10, two blocks
     per multiprocessor come first, then two buffers for maps. In rung 11, all maps in one block,
     stored in few stages, come before buffers for two images.
     """

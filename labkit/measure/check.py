@@ -75,7 +75,10 @@ class Comparable(Protocol):
     """A network that compares each of its kernels with a reference; `check` takes it in place of a convolution."""
 
     def comparisons(self, seed: int) -> Iterable[Compared]:
-        """Run the kernels on random inputs; yield every array that they write, for all shapes of the model."""
+        """Run the kernels on random inputs; yield every array that they write, with the true one and an error bound.
+
+        This is done for each of the model's shapes.
+        """
         ...
 
 

@@ -199,4 +199,5 @@ def compute_checksum(y: np.ndarray) -> int:
     """
     # multiples of a quarter are exact as integers
     quarters = np.nan_to_num(4 * y.astype(np.float64).ravel(), nan=1).astype(np.int64)
+    # weights from 1 to 97, so that right outputs in wrong places give another number
     return int((quarters * (np.arange(y.size) % 97 + 1)).sum() % _MODULUS)

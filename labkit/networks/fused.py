@@ -167,9 +167,9 @@ def arrange_convolution(k: np.ndarray) -> np.ndarray:
 def arrange_windows(k: np.ndarray) -> np.ndarray:
     """Return the mask k [M, C, 7, 7] as the right matrix of wgmma, [C, k-step, half, 2, M, 2, 8].
 
-    Its 4 M columns are the outputs of a square of 2 x 2: by row of the square, then map, then
-    column of the square. Half a k-step has 8 terms: the inputs of one row of the square's window of
-    8 x 8.
+    A k-step is one wgmma, which adds up 16 terms. The matrix's 4 M columns are the outputs of a square
+    of 2 x 2: by row of the square, then map, then column of the square. Half a k-step has 8 terms: the
+    inputs of one row of the square's window of 8 x 8.
     """
     c, k_step, half, output_row, m, output_column, input_column = np.indices(
         (k.shape[1], _K_STEPS, 2, 2, len(k), 2, 8), sparse=True
@@ -442,6 +442,7 @@ class FusedNetwork(Closing):
         x is float32 [B, 1, 86, 86], or uint8 [B, *source] if `source`, a height and a width, is
         given. `white` is the byte that stands for the brightness 1.
         """
+        # as many blocks as the GPU holds at once: each computes several images, one after another
         blocks = min(B, self._kernel.blocks(self.precision) * device().multiprocessors)
         self.function(source).prepared_async_call(
             (blocks, 1, 1),
@@ -469,8 +470,9 @@ class FusedNetwork(Closing):
     ) -> Batch:
         """Return page-locked arrays and device buffers for B images, to run many times.
 
-        The parameters are those of `Batch`: `source` is the height and width of images as bytes,
-        `white` the byte that stands for 1, `x` the caller's own images.
+        `source` is the height and width of images as bytes, `white` the byte that stands for 1, `x` the
+        caller's own images. Chunks of `chunk` images take turns on the streams, so that copies overlap
+        with kernels.
         """
         return Batch(self, B, source, white, x, chunk, streams)
 

@@ -169,8 +169,8 @@ def dataset(
 def find_stored(name: str) -> Path | None:
     """Return the folder of a fetched data set's files on this machine; None if `dataset` would fetch them.
 
-    Raises LabError if LABKIT_DATA_DIR names a folder that lacks a file, or has another one of its
-    name.
+    Raises LabError if LABKIT_DATA_DIR names a folder that lacks a file, or has a file of that name that
+    is not the published one.
     """
     paths = [_find(name, *file) for files in _SETS[name].files.values() for file in files]
     return paths[0].parent if all(paths) else None

@@ -202,10 +202,10 @@ class Network:
         ----------
         images : ndarray, float32 [B, 1, 86, 86]
         course : bool
-            Copy the input of each convolution from host memory to the device and its output back,
-            as the course's program does, where the host computes everything else: that gives layer
-            times. (Here ReLU, pooling and the rest run on the device all the same.) Otherwise the
-            data stays there up to the probabilities.
+            Copy the input of each convolution from host memory to the device and its output back: that
+            gives layer times. So does the program of the course on parallel programming that this network
+            comes from, where the host computes everything else. (Here ReLU, pooling and the rest run on
+            the device all the same.) Otherwise the data stays there up to the probabilities.
 
         Returns
         -------
@@ -229,7 +229,7 @@ class Network:
             # a layer's input: on the device, or while x is None in host memory
             x, host_input = (None, images)
             for index, (layer, window) in enumerate(zip(self.layers, SIZES.pools, strict=True)):
-                if course and self.streams:
+                if course and self.streams:  # copies in chunks, beside the kernels
                     y = self._stream(memory, index, host_input, op_ms, layer_ms)
                 else:
                     layer_start = time.perf_counter()
@@ -266,7 +266,10 @@ class Network:
         return probabilities
 
     def batch(self, B: int, x: np.ndarray | None = None) -> NetworkBatch:
-        """Return all arrays and device buffers for B images, to run many times; parameters as for `NetworkBatch`."""
+        """Return all arrays and device buffers for B images, to run many times.
+
+        `x` is the caller's own array of images, by default a new one in page-locked memory.
+        """
         return NetworkBatch(self, B, x)
 
     def accuracy(self, images: np.ndarray, labels: np.ndarray) -> float:
@@ -276,7 +279,9 @@ class Network:
     def course_table(
         self, images: np.ndarray, labels: np.ndarray, batches: Sequence[int] = (100, 1000, 10000)
     ) -> pd.DataFrame:
-        """Measure op times, layer times, total time and accuracy at several batch sizes, as the course's reports do.
+        """Measure op times, layer times, total time and accuracy at several batch sizes.
+
+        The reports of students of a course on parallel programming, which are published, have such a table.
 
         Parameters
         ----------
@@ -511,7 +516,7 @@ class NetworkBatch(Closing):
 
     def close(self) -> None:
         """Free the device's buffers; a second call does nothing."""
-        self.steps = {}
+        self.steps = {}  # the launches: their buffers are freed next
         for plan in self._plans:
             plan.close()
         self._memory.close()

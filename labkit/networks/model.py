@@ -104,7 +104,7 @@ class Arrays:
         self.buffer = memory.new((rows or 1, self.size))
 
     def at(self, name: str) -> int:
-        """Return the device address of a named array; if there are several rows of arrays, of the one in the first."""
+        """Return the device address of a named array; of several rows of arrays, of the one in the first."""
         return int(self.buffer) + 4 * self._starts[name]  # 4 bytes per float32
 
     def fill(self, byte: int) -> None:
@@ -117,9 +117,10 @@ class Arrays:
         hostcuda.driver.memcpy_htod(self.buffer, flat)
 
     def read(self, rows: int | None = None) -> dict[str, np.ndarray]:
-        """Return the first `rows` rows, by default all, as arrays by name [rows, *shape]; waits for the device.
+        """Return the arrays by name, copied from the device after waiting for it.
 
-        Without a number of rows, here and in the constructor, an array has only its own dimensions.
+        The buffer may hold several rows, such as one per image, each with all arrays. Then a result has the
+        shape [rows, *shape], of the first `rows` rows or by default all; else the array's own shape.
         """
         rows = rows or self.rows
         flat = Buffers.copy_out(self.buffer, (rows or 1, self.size))

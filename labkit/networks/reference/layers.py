@@ -112,6 +112,7 @@ def finite_differences(
     weights_64 = {name: np.array(w, np.float64) for name, w in weights.items()}
     gradients = {name: np.full(w.shape, np.nan) for name, w in weights_64.items()}
     for name, w in weights_64.items():
+        # views: to set an element of `values` changes `weights_64`, which the loss gets
         values, gradient = w.reshape(-1), gradients[name].reshape(-1)
         size = values.size
         for index in (

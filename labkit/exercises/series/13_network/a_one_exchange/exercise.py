@@ -19,7 +19,7 @@ def pool(random: np.random.Generator, count: int):
     are whole, so the sums are exact.
     """
     a = random.integers(-31, 32, (16, 16))
-    b = random.integers(-31, 32, (count, 2, 16, 8))
+    b = random.integers(-31, 32, (count, 2, 16, 8))  # tile, row of squares, term, square
     # The last term, 31 times 0 or -1000, makes all outputs of some windows negative: there ReLU
     # decides.
     a[:, 15] = 31

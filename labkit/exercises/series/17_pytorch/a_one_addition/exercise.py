@@ -24,7 +24,10 @@ _TREE = (
 
 
 def gradients(random: np.random.Generator, images: int, channels: int, area: int):
-    """Return the launch of the gradients of relu(x + b): a block per map; the sums of db are exact in any order."""
+    """Return the launch of the gradients dx and db of y = relu(x + b), from dy and y, with a block per map.
+
+    The sums of db are exact in any order.
+    """
     shape = (images, channels, area)
     sign = random.choice([-1, 1], shape)
     dy = draw_summands(random, shape, _EXACT // (images * area)) * sign
