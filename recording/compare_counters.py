@@ -315,11 +315,11 @@ class Code:
             space,
             {"load": "ld", "store": "st"}[op],
         )
-        if space == "global":
+        if space == "global":  # nvcc may have split wide accesses
             return _explain_split(lines, unit, row.ncu)
         if any(line["made"].empty for line in lines):  # a line without machine code
             return {"as_written": False, "expected": np.nan, "why": ""}
-        if all(line["as_written"] for line in lines):
+        if all(line["as_written"] for line in lines):  # then only predicates can make a difference
             why = "" if unit == "conflicts" else _explain_predicated(lines, row)
             return {"as_written": not why, "expected": np.nan, "why": why}
         return _explain_joined(lines, unit, row)

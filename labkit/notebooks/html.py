@@ -132,8 +132,8 @@ def make(
     """Execute notebooks and write `index.html` and a page for each.
 
     With `names`, the pages of the other notebooks stay as they are, and the index lists those that
-    exist. Without, the closer looks, which take as long as all others, are not executed: their
-    pages show the stored outputs, and say so. The notebooks run in parallel, see
+    exist. Without, the closer looks (companions of notebooks), which take as long as all others,
+    are not executed: their pages show the stored outputs, and say so. The notebooks run in parallel, see
     `side_by_side.run`. One that fails does not stop the others, and its page shows the cells before
     the failure. Returns the pages of the named notebooks; `page.failure` says what went wrong.
     LabError if no notebook has that name, a file is no notebook, two have the same name, or `out`

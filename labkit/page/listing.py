@@ -287,8 +287,8 @@ class Source(Protocol):
 def launch_text(which: Variant, layer: Layer = LENET86[1], tools: Sequence[str] = ()) -> str:
     """Return how a variant's kernels are launched on a layer with 1000 images, a line per launch.
 
-    The shared memory of a reader's own kernel is counted from its arrays, in what is compiled with
-    these `tools` of check mode. Empty if the variant cannot compute the layer.
+    The shared memory of a reader's own kernel (`which.own`) is counted from its arrays, in what is
+    compiled for these `tools`, such as "memcheck". Empty if the variant cannot compute the layer.
     """
     try:
         kernel = which.on(layer)

@@ -491,8 +491,8 @@ class Recorded:
     ) -> pd.DataFrame:
         """Return the times of the steps from the plain network to the fused one, recorded by `recording.network`.
 
-        They have the columns of `labkit.networks.steps.bench_steps`, date and software; `kernel` is
-        one of its names, or None for all. The rest is as for `network`.
+        They have the columns of `labkit.networks.steps.bench_steps`, date and software. `kernel` is
+        "all" (the whole pass), a layer's name, or None for any. The rest is as for `network`.
         """
         table = self._read("network/steps", "batch", "label", "dtype", "where", "pixels", "kernel")
         return store.choose(

@@ -54,7 +54,8 @@ class Stored:
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, bytes]]) -> None:
         """Compare the arrays that a kernel wrote with the stored right ones; raise CheckFailed at the first wrong one.
 
-        `runs` has a dict per run: the name of each output and its bytes.
+        `runs` has a dict per run: the name of each output and its bytes. `case.what` is the stored
+        case, a dict.
         """
         for run, arrays in zip(case.what["runs"], runs, strict=True):
             for wanted in run["outputs"]:  # "expected" and the like describe stored arrays
