@@ -466,6 +466,7 @@ def prune(out: Path, handed_in: Iterable[Submission]) -> list[Result]:
     names = _choose_file_names({result.student for result in read_results(out)})
     for path, result in gone:
         path.unlink()
+        # a student with other results gets a new page by `write_all`
         (out / f"{names[result.student]}.html").unlink(missing_ok=True)
         (out / "gradescope" / names[result.student] / "results.json").unlink(missing_ok=True)
     return [result for _, result in gone]

@@ -37,7 +37,8 @@ def require(unsafe: bool = False) -> None:
 def precompile(check: str) -> tuple[Path, ...]:
     """Compile what the engine needs for these tools of check mode and the lab's options; return the files' paths.
 
-    They are kept in the engine's cache, so that no submission waits for them.
+    `check` has the tools, separated by commas: "memcheck,racecheck". The files are kept in the engine's
+    cache, so that no submission waits for them.
     """
     return sandbox.precompile(check, tuple(NVCC_OPTIONS))
 

@@ -86,7 +86,7 @@ def examine() -> Report:
     """Examine everything that an engine can use, and return the report."""
     gpus = _list_gpus()
     # Whether this machine should run kernels on a GPU: else what only a GPU needs is not missing.
-    # The variable is a tuple: its name and its value.
+    # [1]: the value of HOSTCUDA_ENGINE; [0] is the name under which it is set.
     for_gpu = (
         bool(gpus) or settings.variable("ENGINE")[1].lower() == "gpu" or _has_nvidia_hardware()
     )

@@ -591,6 +591,7 @@ class Unit:
     def refuse(self, folder: Path, command: list[str], out: str, err: str) -> NoReturn:
         """Raise CompileError for a compiler's command that failed in the build `folder` and printed `out` and `err`."""
         tidy = messages.tidy(err, folder, SKELETON)
+        # if no error is left in it, as where only the engine's own files are named: the whole text
         raise messages.make_error(self.source, command, out, tidy if "error:" in tidy else err)
 
 

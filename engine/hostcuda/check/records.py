@@ -247,7 +247,8 @@ def record_event(kind: str, message: str, **more: str | int | None) -> None:
     """Record an event that is no finding in a launch, such as a warning of the compiler or a refused call.
 
     `kind` is "compile error", "warnings", "refused" or "failed" (a call of the API), "handled" (such a
-    call whose error the program has asked for) or "note".
+    call whose error the program has asked for) or "note". `more` are further fields, such as file and
+    line.
     """
     _append_line(".events", {"kind": kind, "message": message, **more})
 
