@@ -572,7 +572,7 @@ def compare_counters(
     ] = False,
     device: Device = "nvidia-h200",
 ) -> None:
-    """Compare the engine's counters with those of ncu: data/counters.md.
+    """Compare counters, ours and ncu's: data/counters.md.
 
     The comparison of some rungs alone, or of "practice", is printed. With --missing or
     --instructions only data/counters/exact/ or data/counters/instructions/ is written.
