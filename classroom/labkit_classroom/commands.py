@@ -90,7 +90,7 @@ def grade(
         bool, typer.Option("--prune", help="Remove results whose hand-in is no longer among these.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the results as JSON, too.")
+        bool, typer.Option("--json", help="Print the results as JSON, not as a table.")
     ] = False,
     ranking: Annotated[
         bool, typer.Option("--ranking", help="Write a page that ranks who met a goal.")

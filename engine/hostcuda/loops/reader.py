@@ -218,7 +218,7 @@ class Reader(Tokens):
                 at += 1
             elif word in BUILT_IN:  # several may follow each other: "unsigned int"
                 at, has_type = at + 1, True
-            elif word in CLASSES and not has_type:
+            elif word in CLASSES and not has_type:  # "struct", before a name
                 at += 1
             elif self.tokens[at].kind == "word" and not has_type and word not in RESTRICT:
                 at, has_type = self._skip_qualified(at, last), True
