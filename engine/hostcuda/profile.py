@@ -122,7 +122,10 @@ class Profile:
         rows = counts if which is None else self._find_rows(counts, which)
         if len(rows) != 1:
             names = ", ".join(map(str, counts[self.by]))
-            raise EngineError(f"{len(rows)} rows of this profile are {which!r}; it has {names}")
+            found = f"{len(rows)} rows of this profile are {which!r}"
+            if which is None:
+                found = f"this profile has {len(rows)} rows: name one of them"
+            raise EngineError(f"{found}; it has {names}")
         return float(rows[name].iloc[0])
 
     def _find_rows(self, counts: pd.DataFrame, which: str) -> pd.DataFrame:
@@ -210,7 +213,7 @@ def profile_script(
     engine : {"cpu", "gpu"}, optional
         By default the engine in use; "cpu" counts on the CPU engine even if there is a GPU.
     timeout : float, optional
-        Seconds.
+        Seconds, after which the program is stopped.
     nvcc : bool
         Add registers, spills and occupancy to the CPU engine's counts, if nvcc is installed. It
         takes about a second per kernel.

@@ -54,7 +54,7 @@ def write(path: Path | str, content: str | bytes) -> Path:
 
 
 def problems(root: Path | None = None) -> list[str]:
-    """Return "NAME is missing" or the like for each file of a folder, by default `data/`, that is not as listed."""
+    """Return "a.csv is missing" or the like for each file of a folder, by default `data/`, that is not as listed."""
     root = root or data_dir()
     listed, present = digests(root), _hash_files(root)
     return [

@@ -56,9 +56,9 @@ def try_out(
     failed = 0
     for task in map(exercise, which or exercises()):
         attempts, tried = [*list_trials(task)], set()
-        # cheats are made when the others were graded
+        # cheats are made from right answers, so after the others are graded (by `find_problem`)
         for trial in chain(attempts, list_cheats(attempts)):
-            problem = trial.find_problem()
+            problem = trial.find_problem()  # "" if the answer is the expected one
             failed += bool(problem)
             print(
                 f"{'✗' if problem else '✓'} {task.number} {trial.about}{' ' * bool(problem)}{problem}",

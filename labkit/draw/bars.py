@@ -145,7 +145,7 @@ def time(page: Page, trace: Trace | pd.DataFrame) -> None:
     require_columns(table, ["kind", "name", "calls", "total_ms"], "draw.time")
     sides = {"On the device": ("kernel", "copy"), "API calls": ("api",)}
     # With the columns that `_rank_rows` adds: "vital" are the fewest rows that make up 90 % of a
-    # group's time.
+    # group's time, and "members" is how many rows of the table a row stands for: the rest is one row.
     groups = {
         where: _rank_rows(rows)
         for where, kinds in sides.items()
@@ -391,6 +391,8 @@ def kernels(page: Page, table: pd.DataFrame) -> None:
 @on_new_page
 def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]]) -> None:
     """Draw the instructions per product, a stacked bar per kernel; the last one is the kernel in question.
+
+    A product is that of an input and a weight, which is added to an output.
 
     Parameters
     ----------

@@ -199,7 +199,8 @@ def rounding(page: Page, table: pd.DataFrame) -> None:
     Parameters
     ----------
     table : DataFrame
-        As `rounding_errors` returns it.
+        As `rounding_errors` returns it: ``label``, ``terms`` (products per sum), ``largest`` (error
+        over the sum of the absolute products) and ``bound`` (the largest that the checker allows).
     """
     require_columns(table, ["label", "terms", "largest", "bound"], "draw.rounding")
     lengths = sorted(int(terms) for terms in table["terms"].unique())

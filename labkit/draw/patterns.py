@@ -318,7 +318,7 @@ def bits(page: Page, exponents: Sequence[int] = (14, 0, -8, -14, -20), scale: in
     )
     low_part = "low part: at most 11 bits and the sign"
     page.legend(left, 66, {"high part": style.BLUE, low_part: style.SKY, "lost": style.WARM})
-    # the powers of two at the ends of the axis, and the pixels per bit
+    # the powers of two at the ends of the axis (the line at `_LAST_HALF` is on it), the pixels per bit
     first, last = max(*powers, _LAST_HALF + 2), min(*powers, 0) - 24
     wide = (right - left) / (first - last)
     for row, (power, exponent, counts) in enumerate(zip(powers, exponents, parts, strict=True)):

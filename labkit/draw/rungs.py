@@ -68,9 +68,8 @@ def ladder(
     page.plain = "Figure: the ladder, op time over reference time for each rung"
     left = 22 + widest(labels, weight="bold")
     width = (page.width - left - 12 - _GAP * (across - 1)) / across
-    room = (
-        widest(rows["text"], weight="bold") + 14
-    )  # for the times, which `_compare_rows` has added
+    # room for the times, which `_compare_rows` has added as texts
+    room = widest(rows["text"], weight="bold") + 14
     for i, name in enumerate(layers):
         x, y = left + i % across * (width + _GAP), _TOP + i // across * tall + head
         if len(layers) > 1:

@@ -304,7 +304,7 @@ def launch(stream: Any, config: LaunchConfig, kernel: Kernel, *kernel_args: Any)
         [arg.handle if isinstance(arg, Buffer) else arg for arg in kernel_args],
         config.shmem_size,
         stream._stream,
-        config.cooperative_launch or config.is_cooperative,
+        config.cooperative_launch or config.is_cooperative,  # two names of one option
     )
 
 

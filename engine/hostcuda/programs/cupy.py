@@ -420,7 +420,7 @@ def install() -> None:
     cuda.alloc, cuda.runtime, cuda.is_available = _alloc, _make_runtime(), lambda: True
     cuda.get_current_stream = _get_current_stream
     cuda.MemoryPointer, cuda.__path__ = _MemoryPointer, []
-    cuda.stream, cuda.device = cuda, cuda
+    cuda.stream, cuda.device = cuda, cuda  # cupy.cuda.stream.Stream is cupy.cuda.Stream, too
     testing = Namespace(np.testing)
     module.cuda, module.testing = cuda, testing
     module.random, module.linalg, module.fft = map(Namespace, (np.random, np.linalg, np.fft))

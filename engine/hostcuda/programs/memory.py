@@ -159,6 +159,7 @@ class Memory:
         """Treat `size` bytes of the program's memory as page-locked; `Refused` if the host cannot write them."""
         if not size:
             raise Refused(INVALID_VALUE, "failed: 0 bytes were given")
+        # True: that the host can write it
         require_host_memory("failed: the memory", address, require_size(size), True)
         self.registered[address] = size
         native.map_host_memory(address, size)

@@ -110,7 +110,8 @@ def read_shared_bytes(path: str | os.PathLike, kernel: str) -> int | None:
     if not any(s.name == kernel and s.kind == elf.STT_FUNC for s in symbols):
         return None
     # Shared variables are thread-local ones in the file: those of the kernel, and those outside of
-    # functions, which any kernel may use. The symbols of variables in functions begin with "_ZZ".
+    # functions, which any kernel may use. The symbols of variables in functions begin with "_ZZ"; the
+    # compiler adds hidden variables, which say whether a constructor has run.
     return sum(
         s.bytes
         for s in symbols

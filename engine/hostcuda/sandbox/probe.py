@@ -118,9 +118,9 @@ def probe_calls() -> Iterator[str]:
     attempts |= {
         "unshare": (libc.unshare, 0),
         "setns": (libc.setns, -1, 0),
-        "ptrace": (libc.ptrace, 16, 0, 0, 0),
+        "ptrace": (libc.ptrace, 16, 0, 0, 0),  # 16: PTRACE_ATTACH, to no process
         "mount": (libc.mount, None, b"/", None, 0, None),
-        "socket": (libc.socket, 1, 1, 0),
+        "socket": (libc.socket, 1, 1, 0),  # AF_UNIX, SOCK_STREAM
     }
     for name, (call, *arguments) in attempts.items():
         if call(*arguments) != -1 or ctypes.get_errno() not in _FORBIDDEN:

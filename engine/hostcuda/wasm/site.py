@@ -125,6 +125,7 @@ def write_engine(
         write(out / name, (_JS / name).read_bytes())
     for name, path in _PLAIN.items():
         write(out / name, path.read_bytes())
+    # its JavaScript holds its WebAssembly as a string: they become two files
     write(out / "binaryen.js", _remove_wasm(_BINARYEN.read_text(encoding="utf-8")))
     python = _zip({**engine_files(), **(more or {})})
     own = {
@@ -135,6 +136,7 @@ def write_engine(
         "binaryen.wasm": _unpack_binaryen(),
         **(data or {}),
     }
+    # mtime=0: the same content gives the same file
     packed = {name: _compress(path) for name, path in _LARGE.items()}
     packed |= {name: gzip.compress(content, 6, mtime=0) for name, content in own.items()}
     for name, content in packed.items():
