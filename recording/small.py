@@ -96,12 +96,14 @@ def measure_batch(given: Given, repeat: int, libraries: bool) -> pd.DataFrame:
         contestants = [*own, *(replace(kernel, label=kernel.label + AGAIN) for kernel in repeated)]
         contestants += list_cudnn(given) if libraries else []
         contestants = versus.select_correct(contestants, given, "before")
+        # by label and layout; NOTHING is the label of the empty kernel
         runs = {(NOTHING, "NCHW"): _launch_nothing()}
         runs |= {
             (contestant.label, contestant.layout): contestant.run for contestant in contestants
         }
         # One stream for all graphs: the calls are on the default stream, which waits for every
         # other stream.
+        # `ways`: (label, layout, "call" or "graph") -> function that returns a time [ms]
         ways, stream = {}, hostcuda.driver.Stream()
         for (label, layout), run in runs.items():
             call = functools.partial(time_torch, torch, functools.partial(run, 0), flush)
