@@ -88,8 +88,9 @@ class Follower:
         self._at = self._depth = 0
 
     def follow(self, code: str, line: int = 1) -> None:
-        """Execute statements in C: update `names`, the values of the variables, and the lists of what was done.
+        """Execute statements in C: update `names`, the values of the variables.
 
+        The lists `changes` and `taken` get the assignments, and the elements of the array that were used.
         `line` is the number of the code's first line. Raises NotKnown if the code is too long or
         cannot be followed.
         """

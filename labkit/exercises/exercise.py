@@ -653,6 +653,7 @@ def hand_over(exercise: Exercise, source: str, folder: Path) -> None:
 
 def receive(folder: Path) -> tuple[Exercise, str]:
     """Return (exercise without its solution, source of the attempt) from a folder that `hand_over` has written."""
-    loaded = load(folder / "exercise")  # with the hash, it draws the parent's hidden shape
+    loaded = load(folder / "exercise")
+    # from the hash in this file the subject draws the same hidden shape as in the parent
     subject = loaded.subject.draw((folder / "shapes").read_text(encoding="utf-8"))
     return replace(loaded, subject=subject), (folder / "attempt.cu").read_text(encoding="utf-8")

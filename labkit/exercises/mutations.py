@@ -80,7 +80,7 @@ def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Differen
         The numbers of the lines that a finding names. Barriers are added near them alone.
     """
     code = code_only(source)
-    begin = code.find("{", max(code.find("__global__"), 0))
+    begin = code.find("{", max(code.find("__global__"), 0))  # of the first kernel's body
     found = [
         *_exchange_words(code),
         *_drop_conditions(code),

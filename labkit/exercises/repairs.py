@@ -81,7 +81,7 @@ def find_repair(
         alone = find_first([(each,) for each in alone]) or alone
     if len(list_lines(alone)) == 1:
         return alone
-    # a change of one word says more than several lines
+    # The likeliest mutations, before a part of several lines: a change of one word says more.
     if enough := find_first(small[:_LIKELY]) or alone:
         return enough
     # the differences without which the solution is wrong
@@ -95,7 +95,7 @@ def find_repair(
     ]
     if 0 < len(list_lines(needed)) <= _MOST_LINES and is_right(apply(source, needed)):
         return needed
-    return find_first(small[_LIKELY:])
+    return find_first(small[_LIKELY:])  # the other mutations
 
 
 def describe_repair(source: str, changes: Changes, outcome: str) -> str:

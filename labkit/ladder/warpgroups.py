@@ -112,8 +112,9 @@ def sizes(s: Scope, parts: int) -> dict:
     per multiprocessor come first, then two buffers for maps. In rung 11, all maps in one block,
     stored in few stages, come before buffers for two images.
     """
-    # Rows of outputs of a window. A k-step has two rows of inputs: of one channel, an even number of
-    # rows; two channels share the last k-step of an odd number, and waste less.
+    # Warps compute windows of outputs, `down` rows of 2 columns, by products over two rows of inputs
+    # each (k-steps). With one channel, two rows of outputs make the number of rows of inputs even,
+    # K + 1. Two channels share the last k-step of an odd number, and waste less with one row.
     down = 2 if parts == 1 and s.C == 1 else 1
     # A block computes one group of the layer's M output maps. The fewest groups whose sizes fit into
     # the GPU are taken.

@@ -87,7 +87,7 @@ class Sizes:
         """The number by which the learning rate is divided for each parameter: in lenet28 576 for c1, 1 for f.
 
         The gradients of c1 are sums over all places of a map, that of s1's bias over all outputs of s1: so
-        their steps would be larger. The filter s1 has the full rate, as in the program that lenet28 is from.
+        their steps would be larger. The filter s1 has the full rate, as in the published report that lenet28 is from.
         """
         return {
             "c1": self.c1**2,
