@@ -27,6 +27,7 @@ MODULES = (
     "experiments",
     "rings",
     "extension",
+    "squares",
     "compare_counters",
     "compare_sanitizers",
     "training",

@@ -252,14 +252,15 @@ def _size_product(given: Given) -> tuple[int, int]:
     return len(given.inputs[0]) * layer.Ho * layer.Wo, max(16, 1 << (layer.M - 1).bit_length())
 
 
-def list_triton(given: Given) -> Iterator[Contestant]:
-    """Yield a contestant per precision: the convolution as an implicit matrix product, written in Triton.
+def list_triton(given: Given, modes: Sequence[str] = tuple(PRECISIONS)) -> Iterator[Contestant]:
+    """Yield a contestant per mode, keys of PRECISIONS: the convolution as an implicit matrix product in Triton.
 
     Raises ImportError if there is no Triton.
     """
     kernel = importlib.import_module("recording.implicit_gemm").convolution
     layer, (pixels, maps) = given.layer, _size_product(given)
-    for mode, precision in PRECISIONS.items():
+    for mode in modes:
+        precision = PRECISIONS[mode]
         (inputs, k), y = given.copy_to_gpu(mode, "NCHW"), given.make_output(mode, "NCHW")
 
         # The defaults bind what changes with the mode: the function is called later.

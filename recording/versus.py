@@ -9,7 +9,7 @@ is not installed, fails, or is wrong is left out, and the output says so; a wron
 
 import functools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import product
@@ -115,6 +115,25 @@ def select_correct(contestants: list[Contestant], given: Given, when: str) -> li
     return passed
 
 
+def time_in_turns(
+    torch, contestants: Sequence[Contestant], repeat: int, flush: Callable[[], object]
+) -> np.ndarray:
+    """Return the times [ms] of contestants, shape [contestants, repeat]: each runs once per round, in random order.
+
+    `flush` is called before each run. The rounds take turns with the inputs.
+    """
+    times, rng = np.empty((len(contestants), repeat)), np.random.default_rng(0)
+    # Passes below 0 warm up: the time of pass 0 overwrites theirs.
+    for pass_number in range(-WARM_UP, repeat):
+        for n in rng.permutation(len(contestants)):
+            times[n, max(pass_number, 0)] = time_torch(
+                torch,
+                functools.partial(contestants[n].run, pass_number % INPUTS),
+                flush,
+            )
+    return times
+
+
 def measure_all(given: Given, repeat: int, libraries: Sequence[str]) -> pd.DataFrame:
     """Time the lab's kernels and the libraries in random order; return a row per contestant.
 
@@ -130,15 +149,7 @@ def measure_all(given: Given, repeat: int, libraries: Sequence[str]) -> pd.DataF
         repeated = [replace(kernel, label=kernel.label + AGAIN) for kernel in last]
         contestants = [*own, *repeated, *_list_libraries(given, libraries)]
         contestants = select_correct(contestants, given, "before")
-        times, rng = np.empty((len(contestants), repeat)), np.random.default_rng(0)
-        # Passes below 0 warm up: the time of pass 0 overwrites theirs.
-        for pass_number in range(-WARM_UP, repeat):
-            for n in rng.permutation(len(contestants)):
-                times[n, max(pass_number, 0)] = time_torch(
-                    torch,
-                    functools.partial(contestants[n].run, pass_number % INPUTS),
-                    flush,
-                )
+        times = time_in_turns(torch, contestants, repeat, flush)
         passed = select_correct(contestants, given, "after")
     columns = {
         "network": layer.network,

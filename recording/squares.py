@@ -1,0 +1,111 @@
+"""The idea of rung 10, squares of outputs that share a window, in Triton and in CUDA C++, for data/experiments/.
+
+It tells what of the distance between Triton's kernel and ours is the algorithm, and what the tool.
+All kernels compute layer 2 of lenet86 in half, in random order in one run; rung 10 takes part twice.
+"""
+
+import functools
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from labkit import LENET86, conv_float64
+from labkit.base.errors import CheckFailed
+from recording.gpu import describe_torch, make_l2_flush, require_gpu, require_torch
+from recording.keep import record_table, stamp
+from recording.libraries import TILES, Contestant, Given, list_triton
+from recording.options import Folder
+from recording.versus import AGAIN, INPUTS, REPEAT, list_own, select_correct, time_in_turns
+
+LAYER, BATCH = LENET86[1], 10_000
+# how often the result of a pool may differ from that in float64, relative to the largest: a half's rounding
+_POOL_ERROR = 2.0**-9
+
+
+def list_squares(given: Given, pool: bool) -> Iterator[Contestant]:
+    """Yield the contestant in Triton with a row per square, in half; with `pool` it writes a pool's outputs."""
+    from recording.implicit_gemm_squares import convolution  # it imports Triton
+
+    layer, (inputs, k) = given.layer, given.copy_to_gpu("fp16", "NCHW")
+    squares, maps = len(inputs[0]) * layer.Ho * layer.Wo // 4, max(16, layer.M)
+    y = given.make_output("fp16", "NCHW")
+    if pool:
+        y = y[:, :, : layer.Ho // 2, : layer.Wo // 2].contiguous()
+
+    def conv(i, tile):
+        """Write the output of input i into y, with a tile of TILES' sizes."""
+        size, terms, warps, stages = tile
+        sizes = (layer.C, layer.H, layer.W, layer.M, layer.K, size, terms, maps)
+        grid = (-(-squares // size),)
+        convolution[grid](
+            inputs[i], k, y, squares, *sizes, "ieee", pool, num_warps=warps, num_stages=stages
+        )
+
+    name = "Triton, squares and their pool" if pool else "Triton, squares"
+    how = "{} squares, {} terms, {} warps, {} stages"
+    yield given.make_fastest(name, "fp16", "NCHW", conv, TILES, y, how)
+
+
+def check_pool(contestant: Contestant, given: Given) -> None:
+    """Compare a contestant's pool of each input with that in float64; CheckFailed if it is wrong."""
+    for i, x in enumerate(given.inputs):
+        contestant.run(i)
+        pool = contestant.result(i)
+        rounded = (x[: len(pool)].astype(np.float16), given.k.astype(np.float16))
+        outputs = np.maximum(conv_float64(*rounded), 0)
+        expected = outputs.reshape(*pool.shape[:3], 2, pool.shape[3], 2).max(axis=(3, 5))
+        if not (np.abs(pool - expected) <= _POOL_ERROR * (1 + expected)).all():
+            raise CheckFailed(f"{contestant.label}: the pool is wrong")
+
+
+def squares(out: Folder = None) -> None:
+    """Measure one idea in two tools: data/experiments/.
+
+    The convolution in Triton with a row per output, with a row per square of outputs, and this with
+    its pool; and rung 10, which has the idea in CUDA C++.
+    """
+    here = require_gpu("this comparison needs an NVIDIA GPU that PyCUDA and PyTorch can use")
+    torch = require_torch()
+    random = np.random.default_rng(7)
+    inputs = [random.random(LAYER.x_shape(BATCH), dtype=np.float32) for _ in range(INPUTS)]
+    k = random.random(LAYER.k_shape, dtype=np.float32) - np.float32(0.25)  # of both signs
+    given = Given(torch, LAYER, inputs, k)
+    flush, _ = make_l2_flush(torch)
+    with ExitStack() as stack:
+        ours = next(
+            each
+            for each in list_own(stack, LAYER, inputs, k)
+            if each.label.startswith("10 ") and "," not in each.label
+        )
+        convolutions = [
+            ours,
+            replace(ours, label=ours.label + AGAIN),
+            *list_triton(given, ["fp16"]),
+            *list_squares(given, pool=False),
+        ]
+        pools = [*list_squares(given, pool=True)]
+        check = functools.partial(select_correct, convolutions, given)
+        if len(before := check("before")) != len(convolutions):
+            raise CheckFailed("a kernel is wrong: nothing is timed")
+        for contestant in pools:
+            check_pool(contestant, given)
+        contestants = [*before, *pools]
+        times = time_in_turns(torch, contestants, REPEAT, flush)
+        if len(check("after")) != len(convolutions):
+            raise CheckFailed("a kernel is wrong after the timed runs: nothing is kept")
+    rows = [
+        {
+            "experiment": "squares",
+            "kernel": contestant.label,
+            "x": BATCH,
+            "ms": np.median(ms),
+            "series": contestant.how,
+        }
+        for contestant, ms in zip(contestants, times, strict=True)
+    ]
+    table = stamp(pd.DataFrame(rows), f"{here.software}, {describe_torch(torch)}")
+    file = record_table(table, "experiments", out, key=["device", "experiment"])
+    print(f"{table.to_string()}\n\nkept in {file}")
