@@ -84,7 +84,8 @@ class KernelPlan:
 
     def line(self, at: int) -> int:
         """Return the line of token `at` in the user's file."""
-        return self.scan.place(self.reader.tokens[at].start)[1]
+        _file, line = self.scan.place(self.reader.tokens[at].start)
+        return line
 
     def text(self, first: int, last: int, edits: Iterable[Edit] = ()) -> str:
         """Return the text of tokens[first:last] after edits, which are (start, end, new text) in the source."""

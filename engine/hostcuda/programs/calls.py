@@ -91,5 +91,6 @@ def reword_for_cuda(sentence: str, call: str) -> str:
     """Reword a message of PyCUDA's API for CUDA C++: its remedies, and `call` instead of the driver's function."""
     for remedy, remedy_in_cuda in _IN_CUDA.items():
         sentence = sentence.replace(remedy, remedy_in_cuda)
-    # "cuCtxSynchronize failed: kernel f ..." becomes "kernel f ...": a message about a fault names no call
+    # "cuCtxSynchronize failed: kernel f ..." becomes "kernel f ..." (match[1]): a message about a fault
+    # names no call
     return _DRIVER_CALL.sub(lambda match: match[1] or f"{call} failed: ", sentence)

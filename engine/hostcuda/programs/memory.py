@@ -168,7 +168,7 @@ class Memory:
         """Treat memory of `cudaHostRegister` as ordinary memory again, which kernels may not use."""
         if not self.registered.pop(address, None):
             raise Refused(NOT_REGISTERED, f"failed: {address & UNSIGNED:#x} is not registered")
-        native.map_host_memory(address, 0)
+        native.map_host_memory(address, 0)  # 0 bytes: kernels may no longer use it
 
     def cudaPointerGetAttributes(self, result_address: int, address: int) -> None:
         """Write the struct cudaPointerAttributes of an address: kind of memory, device 0, device pointer, host pointer.

@@ -588,7 +588,7 @@ def connect(module: compiler.Module) -> _Runtime:
 
 
 def find_entry(module: compiler.Module) -> int:
-    """Return the address of the function by which a compiled program is entered, ``main`` for most."""
+    """Return the address of the function by which a compiled program is entered: ``main``, or another host function."""
     # the variable is read-only once the module is loaded
     return ctypes.c_size_t.from_address(module.get_global("hostcuda_main")[0]).value
 

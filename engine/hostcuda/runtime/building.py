@@ -58,7 +58,8 @@ def is_built(checks: bool = bool(checkmode.TOOLS)) -> bool:
 
     Raises CompileError if there is no compiler.
     """
-    return cache.is_intact(cache.directory() / _describe(checks)[2])
+    _command, _flags, name = _describe(checks)
+    return cache.is_intact(cache.directory() / name)
 
 
 def build_library(checks: bool = bool(checkmode.TOOLS), with_header: bool = True) -> Path:
