@@ -22,7 +22,7 @@ from hostcuda import processes, temporary
 from hostcuda.findings import list_findings
 from hostcuda.source import without_comments
 from labkit.base.errors import CheckFailed
-from labkit.exercises.exercise import ATTEMPT_S, TEXT_S, Exercise, hand_over
+from labkit.exercises.exercise import ATTEMPT_S, TEXT_WAIT_S, Exercise, hand_over
 from labkit.exercises.judge import TOOLS, ChildResult, Grade, judge, list_records
 
 _GRADER = "labkit.exercises.grader"
@@ -147,7 +147,7 @@ def run_texts(
             return [False] * len(chunk)
         with temporary.folder() as folder:
             command, environment = write_texts(exercise, number, chunk, folder)
-            processes.run(command, environment, TEXT_S * (len(chunk) + 1), capture=True)
+            processes.run(command, environment, TEXT_WAIT_S * (len(chunk) + 1), capture=True)
             return [
                 _is_right(exercise, number, text, folder / str(place))
                 for place, text in enumerate(chunk)

@@ -33,13 +33,13 @@ import numpy as np
 import hostcuda
 from hostcuda import checking, processes
 from hostcuda.errors import EngineError
-from labkit.exercises.exercise import FILE_BYTES, RUN_S, TEXT_S, Exercise, receive
+from labkit.exercises.exercise import FILE_BYTES, RUN_S, TEXT_S, TEXT_WAIT_S, Exercise, receive
 
 _MESSAGE = 1 << 16  # characters that are kept of a message of the compiler or the engine
 
 
 def run_texts(folder: Path, number: int) -> None:
-    """Run the sources in a folder's numbered folders on one case, each in a process for at most `TEXT_S` seconds.
+    """Run the sources in a folder's numbered folders on one case, each in a process with limits of time.
 
     `write_texts` has written them; `number` is that of the case. Their arrays and events go to their folders.
     """
@@ -47,8 +47,10 @@ def run_texts(folder: Path, number: int) -> None:
         if process := os.fork():  # this process only waits for the new one
             os.waitpid(process, 0)
             continue
-        signal.alarm(TEXT_S)  # its signal ends the process
         _limit_process()
+        # of the kernel: a compiler is a process of its own
+        resource.setrlimit(resource.RLIMIT_CPU, (TEXT_S, TEXT_S))
+        signal.alarm(TEXT_WAIT_S)  # either signal ends the process
         os.environ["HOSTCUDA_CHECK_OUT"] = str(own_folder / "events")
         try:
             # in the new process alone: loading an exercise may start the engine
