@@ -105,7 +105,7 @@ def describe_repair(source: str, changes: Changes, outcome: str) -> str:
     """
     if not changes:
         return ""
-    if phrase := changes[0].phrase:
+    if phrase := changes[0].phrase or _describe_move(source, changes):
         return f"{phrase[0].upper()}{phrase[1:]}, {outcome}."
     # lines that differ from the right ones by a word or two are told first, in sentences of their own
     code, repaired = code_only(source), code_only(apply(source, changes))
@@ -126,6 +126,25 @@ def describe_repair(source: str, changes: Changes, outcome: str) -> str:
     else:
         what = join_words([f"{phrase} {place}" for phrase, place in phrases])
     return " ".join([*slips, f"{what[0].upper()}{what[1:]}, {outcome}."])
+
+
+def _describe_move(source: str, changes: Changes) -> str:
+    """Return "with line 9 moved behind line 5" if the changes are no more than that; else ""."""
+    added = [each for each in changes if each.right.strip()]
+    removed = [each for each in changes if not each.right.strip()]
+    if not len(added) == len(removed) == 1:
+        return ""
+    lines = code_only(source).split("\n")
+    first, last, behind = removed[0].first, removed[0].last, added[0].last
+    moved = lines[first - 1 : last]
+    if behind < first:
+        lines = [*lines[:behind], *moved, *lines[behind : first - 1], *lines[last:]]
+    else:
+        lines = [*lines[: first - 1], *lines[last:behind], *moved, *lines[behind:]]
+    if "".join("".join(lines).split()) != "".join(code_only(apply(source, changes)).split()):
+        return ""
+    which = f"line {first}" if first == last else f"lines {first} to {last}"
+    return f"with {which} moved behind line {behind}"
 
 
 def _describe_change(code: str, change: Difference, is_alone: bool) -> tuple[str, str]:

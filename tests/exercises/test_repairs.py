@@ -73,6 +73,15 @@ def is_the_solution(text):
             "With a statement that sets `tile` behind line 6, the kernel is right",
         ),
         ([("int rows, int n", "int n, int rows")], "in line 2, the kernel is right"),
+        (
+            [
+                (
+                    "        tile[lane] = x[row * n + i];\n        __syncthreads();\n",
+                    "        __syncthreads();\n        tile[lane] = x[row * n + i];\n",
+                ),
+            ],
+            "With line 8 moved behind line 6, the kernel is right.",
+        ),
         # a statement that goes with its condition
         (
             [("if (row < rows && i < n)", "if (row >= rows) continue;")],
