@@ -185,7 +185,9 @@ def describe_array(
     # a few numbers fit to many mistakes by chance
     if len(wrong) < _FEWEST or not all(math.isfinite(got[place]) for place in wrong):
         return
-    if clause := _find_relation(wrong, got, expected, bounds, shape):
+    if all(abs(got[place]) <= bounds[place] for place in wrong):
+        yield "All wrong ones are 0."
+    elif clause := _find_relation(wrong, got, expected, bounds, shape):
         yield f"It looks as if {clause}."
 
 
@@ -221,8 +223,6 @@ def _find_relation(
         """Return whether each wrong element is what it would be in place of the expected one."""
         return all(abs(got[place] - right(place)) <= bounds[place] for place in wrong)
 
-    if are_like(lambda place: 0.0):
-        return "the wrong ones are 0: nothing was stored or added there"
     last = shape[-1]
     for by, neighbour in ((1, "before"), (-1, "behind")):
         if are_like(
