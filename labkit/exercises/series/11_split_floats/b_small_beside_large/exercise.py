@@ -84,6 +84,10 @@ def _explain(attempt: Attempt) -> str:
             "The second n is not the largest: with n larger by one still no pixel is 0. What becomes of a pixel below "
             "2^-24, the smallest half?"
         )
+        if there == right[1] - 1:
+            sentences.append(
+                "(All pixels are larger than 2^-25 there. 2^-25 itself would become 0, but it does not count.)"
+            )
     return " ".join(sentences)
 
 
