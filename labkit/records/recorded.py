@@ -570,7 +570,7 @@ class Recorded:
 
         Its columns: kernel, x (what was varied), ms (time), rate, series (which of several, or "").
 
-        - "waves": x is the number of blocks; "pytorch" and "timers": the number of images.
+        - "waves": x is the number of blocks; "pytorch", "timers" and "squares": the number of images.
         - "latency": x is warps per multiprocessor, rate loads per µs; "ring": x is tiles, rate GB/s.
         - "clock": x is the time since the first launch [ms], rate the GPU's clock [MHz].
         - "order": there is no x; rate is the difference between the quartiles of the times [ms].
