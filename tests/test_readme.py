@@ -646,9 +646,8 @@ def figures_in_words():
         "L1 data pipe, for {:.0f} and {:.0f} % of".format(
             *(each["l1_busy_pct"] for each in (triton, cudnn))
         ),
-        "For x alone, {:.0f} million [sectors](../docs/glossary.md#sector) are stored: {:.0f} million would hold it".format(
-            laid_out["global_store_sectors"] / 1e6, x / 32 / 1e6
-        ),
+        f"For x alone, {laid_out['global_store_sectors'] / 1e6:.0f} million [sectors](../docs/glossary.md#sector) are "
+        f"stored: {x / 32e6:.0f} million would hold it",
         f"change the layout of x ({x / 1e6:.0f} MB) and y ({y / 1e6:.0f} MB)",
         f"{cutlass['instructions'] / ours['instructions']:.0f} times as many instructions as ours",
         f"So at most {100 * (1 - copy / ms):.0f} % of the time of `warpgroups` could be won",
