@@ -734,7 +734,7 @@ def test_the_readme_and_the_paper_count_what_there_is():
         len(pd.read_csv(data_dir() / "published" / f"{name}.csv"))
         for name in ("op_times", "training")
     ]
-    assert "{} published rows of op times and {} of training".format(*rows) in texts[1]
+    assert "{} rows of op times and {} rows of training times".format(*rows) in texts[1]
     for times in re.findall(r"[\d.]+ to [\d.]+ times", texts[1]):
         assert times in words_of("versus")
 
