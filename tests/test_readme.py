@@ -238,6 +238,58 @@ def test_what_page_10_says_of_the_step_is_what_was_recorded():
     assert f"at most {goal} loads of words per instruction, {start:.2f} now" in text
 
 
+def waits_in_words():
+    """Yield pages with passages about what loads and waits cost, which none of their cells prints."""
+    first, second, third, fourth = [*labkit.LENET86, *labkit.LENET72]
+    recorded = labkit.recorded("H200")
+    count = recorded.counter
+    loads, wavefronts, conflicts, products = (
+        count(name, 5, first, kernel="gemm")
+        for name in (
+            "shared_load_instructions",
+            "shared_load_wavefronts",
+            "shared_load_conflicts",
+            "thread_ffma_instructions",
+        )
+    )
+    # a load of u_tile takes one wavefront, one of 16 bytes of k_tile two
+    once = products / 32
+    assert wavefronts - conflicts == pytest.approx(once + 2 * (loads - once))
+    written = 4e4 * first.terms * first.Ho * first.Wo  # bytes of u, 10,000 images
+    weights, library = recorded.op_ms(
+        [labkit.variant(4, step="weights"), "05 unroll gemm, gemm=cublas"], second
+    )
+    yield (
+        "05_unroll_gemm",
+        f"Half of that, {1e3 * written / recorded.ceilings['reference_bandwidth']:.1f} ms, is for writing",
+        f"loses only on layer 2 of lenet86, by {100 * weights / library - 100:.0f} %",
+    )
+    masks, columns = (labkit.variant(7, step=step) for step in ("masks", "columns"))
+    before, after = recorded.op_ms([masks, columns], first)
+    ms = recorded.op_ms(["cuDNN FP32", 7])
+    slower = ms.loc["cuDNN FP32"] / ms.loc["07 tuning"]
+    waiting = [stall for stall in STALLS if stall != "not_selected"]  # then the warp was ready
+    largest = sorted(waiting, key=lambda stall: -count(f"stalled_{stall}", 7, second))[:4]
+    assert largest == ["dispatch_stall", "short_scoreboard", "barrier", "long_scoreboard"]
+    products = count("thread_ffma_instructions", 7, third) / 32
+    rows = labkit.variant(7).defines(third)["ROWS"]
+    assert round(products / rows / count("shared_load_instructions", 7, third)) == 2
+    yield (
+        "07_tuning",
+        "one load brings two weights",
+        "waits {:.2f} cycles for dispatch, {:.2f} for shared memory, {:.2f} at barriers and {:.2f} for inputs".format(
+            *(count(f"stalled_{stall}", 7, second) for stall in largest)
+        ),
+        "takes {:.1f} and {:.1f} times as long, on the second layers {:.1f} and {:.1f} times".format(
+            *(slower[layer.name] for layer in (first, third, second, fourth))
+        ),
+        "takes {:.0f} % longer, with {:.0f} % more instructions".format(
+            100 * after / before - 100,
+            100 * count("instructions", columns, first) / count("instructions", masks, first) - 100,
+        ),
+    )
+
+
 def counters_in_words():
     """Yield pages, each with passages that name recorded counts which none of its cells prints."""
     first, second, third, fourth = [*labkit.LENET86, *labkit.LENET72]
@@ -300,7 +352,16 @@ def counters_in_words():
         f"**03:** a map takes {per_map[1]} warps",
         f"Layer 2 takes {times['a load per lane', second.name]:.2f} ms, "
         f"in place of {times['as it is', second.name]:.2f}, and of {plain_ms:.2f} in rung 03",
-        f"all of its weights, {4 * second.M * second.terms:,} bytes. Layer 1 has {4 * first.M * first.terms} bytes",
+        f"would be {10 * times['a load per lane', second.name]:.1f} ms: no rung so far is as fast",
+        f"{times['a load per lane', fourth.name]:.2f} ms in place of "
+        f"{labkit.recorded('H100').op_ms(3, fourth) / 10:.2f}",
+        f"hardly with {4 * first.M * first.terms} bytes (layer 1), {waits['as it is', third.name]:.0f} cycles with "
+        f"{4 * third.M * third.terms:,} (layer 1 of lenet72), {waits['as it is', second.name]:.0f} with "
+        f"{4 * second.M * second.terms:,}. With one map of lenet72 at a time, {4 * third.terms} bytes, "
+        f"it waits {stops[third.name]:.2f}",
+        "reads constant memory {:,} times per image, 03 {:,} times".format(
+            *(warps * second.terms * second.M for warps in per_map)
+        ),
         f"`weights` is faster: {labkit.recorded('H200').op_ms('04 tiling, weights', first):.2f} ms on layer 1",
         "busy for {:.0f} % of the time in 03, and for {:.0f} % in `rows`".format(
             *(count("l1_busy_pct", kernel, second) for kernel in (3, rows))
@@ -362,11 +423,12 @@ def counters_in_words():
             *labkit.recorded("H200").op_ms([columns, runtime], second)
         ),
         f"they used {count('issue_slots_pct', rows, first):.0f} % of the [issue slots](",
-        "Of {:.2f} issue slots per 32 products, one is for the multiply-add and {:.2f} for all else; {:.2f}".format(
+        "Of {:.2f} issue slots per 32 products\n\n- one is for the multiply-adds that are needed;\n"
+        "- {:.2f} are for all else".format(
             spent := 132 * 4 * count("cycles", 7, second) * 32 / second.macs(1000),
             (used := 32 * count("instructions", 7, second) / second.macs(1000)) - 1,
-            spent - used,
         ),
+        f"- {spent - used:.2f} stay empty",
         f"and {count('time_ns', 7, second) / 1e6 / second.reference_ms(1000, device='H200'):.2f} with 1,000 images",
         f"Each of {count('warps_resident_pct', 7, first) * 64 / 4 / 100:.1f} warps per scheduler",
     )
@@ -795,7 +857,8 @@ def test_the_readme_says_how_much_tensor_cores_gain():
 
 
 def test_counts_that_a_page_names_in_words_are_what_was_recorded():
-    for name, *passages in (*counters_in_words(), *sizes_in_words(), *figures_in_words()):
+    found = (*counters_in_words(), *waits_in_words(), *sizes_in_words(), *figures_in_words())
+    for name, *passages in found:
         cells = execute.read(ROOT / "notebooks" / f"{name}.ipynb").nb.cells
         text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
         assert not [passage for passage in passages if passage not in text], name
