@@ -137,6 +137,7 @@ class EffectsReader:
             effects.uses.add(variable)
             use = _Use(self, scope, first, last, copied)
             # not copied: a pointer or reference to it may stay behind
+            # it also sets use.changes: whether an operator around the variable writes it
             if not use.is_copied(variable, at):
                 effects.addressed.add(variable)
             if use.changes or variable.array:  # of an array, an element may change
