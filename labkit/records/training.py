@@ -97,7 +97,8 @@ class Training:
         (of the epoch).
         """
         rows = pd.concat(
-            [self.rows("epoch", name, 1, DIGITS) for name in experiments], ignore_index=True
+            [self.rows("epoch", name, batch=1, dataset=DIGITS) for name in experiments],
+            ignore_index=True,
         )
         rows["kernels_us"] = self.kernel_us().sum(axis=1)[rows["experiment"]].array
         rows["step_us"] = rows["seconds"] / rows["images"] * 1e6

@@ -63,6 +63,7 @@ class Options:
                 "-freciprocal-math",
                 "-D__USE_FAST_MATH__",
             ]
+        # flush: subnormal numbers become 0; wrap: a signed integer that overflows wraps around
         flags += ["-DHOSTCUDA_FLUSHES=true"] if self.flush else []
         flags += ["-fwrapv"] if self.wrap or self.debug else []
         return [*flags, "-fopenmp"] if self.openmp else flags

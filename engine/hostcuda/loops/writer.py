@@ -57,6 +57,7 @@ class Writer:
         # hostcuda_loops_f(const float *const x)
         specifiers = f"{scan.text[body.start : body.marker_end]} __attribute__((noinline))"
         self.out.append(specifiers + scan.text[body.marker_end : body.name_start] + PREFIX + name)
+        # Parameters that no thread changes get const here: the compiler then proves it.
         # position: of the parameter's name in the text; -1 for an array
         constants = [
             v for v in self.kernel.parameters if v.position >= 0 and self._is_declared_const(v)
