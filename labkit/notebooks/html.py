@@ -422,7 +422,7 @@ class Renderer(IPythonRenderer):
         return super()._html_embed_images(html) if "<img" in html.lower() else html
 
     def inline_math(self, body: str) -> str:
-        """Return a word that stands for the formula `$...$` until the page is cleaned of active content: then MathML."""
+        """Return a word that stands for the formula `$...$` until the page is cleaned of scripts: then MathML."""
         return self.exporter.cleaner.keep(convert_formula(body, "inline"))
 
     def block_math(self, body: str) -> str:
