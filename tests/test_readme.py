@@ -234,6 +234,42 @@ def test_what_page_10_says_of_the_step_is_what_was_recorded():
     assert f"about {100 * (1 - 1 / solved):.0f} % on layer 2" in text
     gained = labkit.recorded("H200").ratio("op_ms", labkit.variant(10, pairs=1), 10, layers[0])
     assert f"On layer 2 words and weights used again gain a factor of {gained:.1f}" in text
+    names = (
+        "l1_wavefronts",
+        "tensor_instructions",
+        "shared_store_conflicts",
+        "l1_busy_pct",
+        "tensor_busy_pct",
+    )
+    first, second = labkit.LENET86
+    (old_first, first_now), (old_second, second_now) = (
+        labkit.recorded("H200").counters([9, 10], layer, *names, kernel="conv", per_image=True).iloc
+        for layer in (first, second)
+    )
+    rate = first.bytes(10_000) / 2 / labkit.recorded("H200").value("op_ms", 10, first) / 1e9
+    persistent = labkit.variant(10, step="persistent")
+    gains = labkit.recorded("H200").ratio(
+        "op_ms", persistent, 10, [*labkit.LENET86, *labkit.LENET72]
+    )
+    gains = gains.sort_values()[1:]
+    fewer = [
+        old["l1_wavefronts"]
+        / old["tensor_instructions"]
+        / now["l1_wavefronts"]
+        * now["tensor_instructions"]
+        for old, now in ((old_first, first_now), (old_second, second_now))
+    ]
+    assert min(fewer) > 7.5 and max(fewer) < 10 and "an eighth to a tenth of the wavefronts" in text
+    conflicts, wavefronts = second_now["shared_store_conflicts"], second_now["l1_wavefronts"]
+    for told in (
+        f"The pipe is busy for {first_now['l1_busy_pct']:.0f} %. But x and y move at {rate:.1f} TB/s, of a copy's "
+        f"{labkit.recorded('H200').ceilings['copy'] / 1e12:.1f}",
+        f"the squares cost {second_now['tensor_instructions'] / old_second['tensor_instructions']:.1f} times the "
+        f"instructions, on a unit that was busy for {old_second['tensor_busy_pct']:.0f} %",
+        f"makes three of four layers {min(gains):.1f} to {max(gains):.1f} times as fast",
+        f"{conflicts:.0f} of layer 2's {wavefronts:,.0f} wavefronts, {100 * conflicts / wavefronts:.0f} %, are",
+    ):
+        assert told in text, told
     start, goal = exercises()["10a"].start_reaches[0], exercises()["10a"].goals[0].at_most
     assert f"at most {goal} loads of words per instruction, {start:.2f} now" in text
 
