@@ -313,7 +313,8 @@ def waits_in_words():
     yield (
         "07_tuning",
         "one load brings two weights",
-        "waits {:.2f} cycles for dispatch, {:.2f} for shared memory, {:.2f} at barriers and {:.2f} for inputs".format(
+        "waits {:.2f} cycles for dispatch (*dispatch stall*), {:.2f} for shared memory, {:.2f} at barriers "
+        "and {:.2f} for inputs".format(
             *(count(f"stalled_{stall}", 7, second) for stall in largest)
         ),
         "takes {:.1f} and {:.1f} times as long, on the second layers {:.1f} and {:.1f} times".format(
