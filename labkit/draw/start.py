@@ -111,9 +111,10 @@ def network(
                 cell = max(4, w * window / side)
                 page.frame(x + 4, middle - w / 2 + d / 2 + 4, cell, cell, style.ORANGE, 1.6)
         x += w + d + gap
-    bars = [_draw_shares(page, 264, "multiply-adds", shares, amount)]
+    bars = [_draw_shares(page, 264, "multiply-adds", shares, amount, above=bool(times))]
     if times:
-        bars.append(_draw_shares(page, 318, "time", times, f"{sum(times.values()):.3g} ms"))
+        whole = f"{sum(times.values()):.3g} ms"
+        bars.append(_draw_shares(page, 318, "time", times, whole, above=True))
         page.plain = f"Figure: {name} as a row of feature maps, with each step's share of the work"
     page.alt += f". Shares of the {'; of the '.join(bars)}."
 
@@ -134,10 +135,13 @@ def _draw_maps(
         page.rect(x + shift, middle - w / 2 + depth / 2 - shift, w, w, style.TINT, style.BLUE, 1)
 
 
-def _draw_shares(page: Page, y: float, what: str, parts: Mapping[str, float], amount: str) -> str:
+def _draw_shares(
+    page: Page, y: float, what: str, parts: Mapping[str, float], amount: str, above: bool
+) -> str:
     """Draw a bar of 100 %, its parts (name -> amount) named inside if they fit, else behind it; return it in words.
 
-    Above it are `what` the parts are of, "multiply-adds", and the total as a text, `amount`.
+    Above it are `what` the parts are of, "multiply-adds", and the total as a text, `amount`. With
+    `above` the parts that do not fit are named there, too: two such bars have the same length.
     """
     total, left, right = sum(parts.values()), 26, page.width - 26
     names = {part: f"{part}  {percent(value / total)}" for part, value in parts.items()}
@@ -147,7 +151,7 @@ def _draw_shares(page: Page, y: float, what: str, parts: Mapping[str, float], am
         p for p in parts if wide(names[p], SMALL) + 14 > (right - left) * 0.8 * parts[p] / total
     ]
     note = ",  ".join(names[part] for part in behind)
-    right -= wide(note, SMALL) + 10 if note else 0
+    right -= wide(note, SMALL) + 10 if note and not above else 0
     page.small(left, y + 2, what, style.INK, weight="bold")
     page.small(left + wide(what + "  ", SMALL, "bold"), y + 2, amount)
     x = left
@@ -161,7 +165,10 @@ def _draw_shares(page: Page, y: float, what: str, parts: Mapping[str, float], am
             x + w / 2, y + 25.5, "" if part in behind else names[part], ink_on(face), ha="center"
         )
         x += w
-    page.small(right + 8, y + 25.5, note)
+    if above:
+        page.small(right, y + 2, note, ha="right")
+    else:
+        page.small(right + 8, y + 25.5, note)
     return f"{what}: " + ", ".join(
         f"{part} {percent(value / total)}" for part, value in parts.items()
     )
