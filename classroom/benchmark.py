@@ -64,8 +64,9 @@ DAMAGED = (
 
 
 def generate(folder: Path, count: int, asked: list[Exercise], same: float, seed: int) -> Counter:
-    """Write the hand-ins of a made-up class to `folder`; return how many there are of each kind of KINDS.
+    """Write the hand-ins of a made-up class to `folder`; return how many there are of each kind.
 
+    The kinds are those of KINDS: "right", "wrong", "malicious" and so on.
     There are `count` hand-ins; each student hands in one to each of the exercises `asked`. The
     share `same` of the texts is left as it is; all others get a comment, so that they differ.
     """
@@ -73,6 +74,7 @@ def generate(folder: Path, count: int, asked: list[Exercise], same: float, seed:
     texts = {asked_exercise.number: [*list_trials(asked_exercise)] for asked_exercise in asked}
     for index in range(count):
         asked_exercise, student = asked[index % len(asked)], f"s{index // len(asked):04}"
+        # KINDS maps a kind to its weight: {"right": 30, "untouched": 16, ...}
         kind = rng.choices([*KINDS], [*KINDS.values()])[0]
         path = folder / student / f"{asked_exercise.number}.cu"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,6 +118,7 @@ def measure_processes(pid: int, used: dict[int, float]) -> tuple[int, int, set[i
         except OSError:  # it has just ended
             continue
         used[process] = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+        # the memory that is this process's own: pages of files, as of libraries, are shared
         memory = sum(
             1024 * int(line.split()[1])
             for line in lines
@@ -238,6 +241,7 @@ def grade_poisoned(jobs: int) -> None:
             (handed_in / name).mkdir(parents=True)
             (handed_in / name / file).write_text(text)
         command = make_command(handed_in, out, jobs)
+        # the second run has nothing new to grade, and has to say the same of each hand-in
         for name in ("100 hand-ins, ten poisoned:", "again:"):
             with Path(folder, "stdout").open("w") as stdout:
                 print(name, run(command, out, stdout=stdout), flush=True)
@@ -283,7 +287,7 @@ def main(count: int, numbers: str, same: float, jobs: int, seed: int) -> None:
         seconds = time.monotonic() - began
         results, expected = [*grading.read_results(out)], len(submissions([handed_in]))
         rewritten = sum(path.stat().st_mtime_ns != at for path, at in times_written.items())
-        # equal texts are graded once; 0 seconds: it could not be graded
+        # equal texts are graded once: `answer` is the text's digest; 0 seconds: it was not graded
         graded = len(
             {
                 (result.exercise, result.answer or result.student)

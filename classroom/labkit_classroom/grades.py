@@ -110,6 +110,7 @@ class Terms:
         """Return the points that an exercise is worth: those that the instructor set, or else the exercise's own."""
         exercise = self.exercises.get(number)
         points = self.points.get(number, self.points.get(""))  # "": of all other exercises
+        # an unknown exercise cannot be graded: its hand-in is shown with 0 points of 1
         return (
             Fraction(exercise.points if exercise else 1).limit_denominator(1000)
             if points is None
@@ -231,6 +232,7 @@ def write_all(
     out : Path
         The folder of `labkit_classroom.grading.grade_all`.
     terms : Terms, optional
+        How results become points; by default as each exercise states.
     ranking : bool
         Write ``ranking.html``. It shows the students' names, as their files have them, and why
         something could not be graded.
@@ -274,7 +276,8 @@ def write_all(
             new = gradebooks.format_decimal(points)
             if result.lines and old and old != new:
                 changed.append(f"{student} {result.exercise}: {old} -> {new}")
-            # what is not graded is an empty cell, and not zero; of two names the better
+            # what is not graded is an empty cell, and not zero; of a person who has handed in under two
+            # names, the better result counts
             if person and result.lines:
                 key = person.id, result.exercise
                 book[key] = max(book.get(key, (points, "")), (points, notes[result.exercise]))

@@ -75,6 +75,7 @@ class Rules:
                 item.exercise: item
                 for item in sorted(of_group, key=lambda item: (not item.problem, item.submitted_at))
             }
+            # named as in the member's own hand-ins; without any, as in the list of the group
             shared += [
                 replace(item, student=names.get(key, member))
                 for key, member in members.items()
@@ -140,6 +141,7 @@ def read_rules(path: Path, roster: Roster | None = None) -> Rules:
         Rules(late, groups, {}, roster),
         [name for members in groups.values() for name in members],
     )
+    # a group that has the name of a student of the roster is in it twice, so that it is refused
     named = [*students, *groups, *(name for name in groups if roster and roster.find_student(name))]
     doubled = [name for name, count in Counter(map(rules.student_key, named)).items() if count > 1]
     require(

@@ -19,6 +19,7 @@ _REMEDY = "With --unsafe it runs as you, and can read, change and send all that 
 
 def why_not() -> str:
     """Return in one sentence why no kernel can be run in a sandbox here, or ""."""
+    # VIEW: the files that a kernel would see in it
     return sandbox.why_not(VIEW)
 
 
@@ -29,7 +30,7 @@ def available() -> bool:
 
 def require(unsafe: bool = False) -> None:
     """Raise EngineError, which says why, if kernels cannot be graded: without g++, or (unless `unsafe`) a sandbox."""
-    if not unsafe:
+    if not unsafe:  # VIEW: the files that a kernel would see; _REMEDY ends the error's message
         sandbox.require(VIEW, _REMEDY)
     untrusted.require_gcc()
 
@@ -45,6 +46,7 @@ def precompile(check: str) -> tuple[Path, ...]:
 
 def describe_walls() -> str:
     """Return a sentence that says which walls, such as those around network and files, stand here, and which do not."""
+    # VIEW: the files that a kernel sees within them
     return sandbox.describe_walls(VIEW)
 
 
@@ -77,7 +79,7 @@ def run(
     return sandbox.run(
         command,
         scratch,
-        view=VIEW,
+        view=VIEW,  # the files that the command sees: those of the lab, without solutions
         unsafe=unsafe,
         remedy=_REMEDY,
         check=check,

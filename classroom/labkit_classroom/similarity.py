@@ -130,6 +130,7 @@ def report_short(handed_in: Sequence[Submission]) -> list[str]:
             if len(_find_runs(text).keys() - start_runs) < LEAST
         ]
         start, *texts = (tuple(word for word, *_ in _list_words(text)) for text in (start, *texts))
+        # left out: the starting code, handed in as it was
         count = Counter(words for words in texts if words != start)
         if count:
             same = sum(copies for copies in count.values() if copies > 1)

@@ -197,6 +197,8 @@ def mark_cells(nb: NotebookNode) -> None:
     for cell in nb.cells:
         if cell.cell_type != "code":
             continue
+        # Path(...).name: an exercise of the class's own is named by its folder, "exercises/histogram",
+        # and nbgrader's ids have no "/"; "04a" stays as it is
         if number := find_exercise_name(cell.source):
             cell.metadata["nbgrader"] = _make_metadata(f"kernel-{Path(number).name}", solution=True)
         # call[1]: lab.grade("04a", mine_a), call[2]: 04a
@@ -204,7 +206,7 @@ def mark_cells(nb: NotebookNode) -> None:
             continue
         elif isinstance(exercise(call[2]).subject, Numbers):
             cell.metadata["nbgrader"] = _make_metadata(
-                f"answer-{call[2]}", grade=True, solution=True, points=1
+                f"answer-{Path(call[2]).name}", grade=True, solution=True, points=1
             )
         else:
             cell.source = f"assert {call[1]}.passed"

@@ -122,7 +122,7 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
     latest: dict[tuple[str, str], tuple[Submission, Path]] = {}
     # Path("") would be the current folder; the name '' does not exist, and the error shows it
     paths = [Path(path or "''") for path in paths]
-    # Of several folders, or of one student's, a manifest may be the student's own.
+    # Of several folders, or of one student's, a manifest may be the student's own: it is not read.
     manifest = _read_manifest(paths[0]) if len(paths) == 1 and not student else {}
     files = [(file, path) for path in paths for file in _find_files(path)]
     if student and not files:
@@ -214,7 +214,11 @@ def _read_manifest(path: Path) -> dict[str, dict[str, str]]:
 
 
 def list_unused_entries(path: Path) -> list[str]:
-    """Return the paths in a folder's manifest.csv that do not exist in it, or that are folders inside a student's."""
+    """Return the entries of a folder's manifest.csv that apply to no hand-in.
+
+    They are paths that do not exist, and folders inside a student's: an entry is a file, or all of a
+    student's folder.
+    """
     entries = _read_manifest(path) if path.is_dir() else {}
     return [
         name

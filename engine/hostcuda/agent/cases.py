@@ -31,6 +31,7 @@ def describe_case_fault(run: Run, job: Mapping) -> str:
     right = {names[i]: job["cases"][i] for i in run.list_right_cases()}
     if first["tool"] == "memcheck" and "past the end" in first["message"]:
         return _compare_sizes(first, case, name, right, code_only(run.source))
+    # a message about "the __shared__ array sA of 32 x 32 floats": the block may not fill it
     if first["tool"] == "initcheck" and (plane := _PLANE.search(first["message"])):
         array, rows, columns = plane.groups()
         return _compare_block(array, (int(columns), int(rows)), case, name, right)

@@ -90,7 +90,7 @@ def main(folder: Path) -> None:
     if name:  # host code that launches the kernels
         entry = HostFunction(source, job["options"], name, parameters)
         module = entry.module
-    else:
+    else:  # not put into extern "C": its kernels may be templates
         module = SourceModule(source, options=job["options"], no_extern_c=True).module
     append_answer(compiled=True)
     # the host function that the cases call, unless the job names one of the kernels

@@ -111,6 +111,7 @@ class Run:
             return "not checked", (
                 "the reference did not end in time: take smaller cases, or more seconds"
             )
+        # a fault that no tool has found; with host code (`entry`), that code may have made it
         if verdict == "unsafe" and not self.findings.rows and not job["entry"]:
             return (
                 verdict,

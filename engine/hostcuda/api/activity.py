@@ -70,7 +70,7 @@ def stop() -> list[tuple]:
 
 def record_call(name: str, start: float, duration: float) -> None:
     """Add a call, such as a compilation, with its start and duration in seconds to the trace, if it is on."""
-    if _untraced:
+    if _untraced:  # the functions that `start` has replaced: there are none without a trace
         _calls.append((name, start, duration))
 
 

@@ -335,6 +335,7 @@ class Function:
         not know, are not a limit here.
         """
         sm = MULTIPROCESSOR["sm_{}{}".format(*COMPUTE_CAPABILITY)]
+        # DRIVER_BYTES: what the driver reserves of each block's shared memory
         bytes_per_block = self._static_shared + shared + DRIVER_BYTES
         warps = max(1, -(-threads // WARP))
         return min(sm["blocks"], sm["warps"] // warps, sm["shared"] // bytes_per_block)

@@ -266,7 +266,7 @@ _page_locked = []  # sorted (address, end) of page-locked host memory
 
 def is_pagelocked(address: int, size: int) -> bool:
     """Return whether `size` bytes of host memory at `address` are in one page-locked allocation."""
-    # the position of the last allocation that begins at or before the address
+    # _page_locked has (begin, end) of each, sorted: find the last one that begins at or before the address
     last = bisect_right(_page_locked, (address, float("inf"))) - 1
     return last >= 0 and address + size <= _page_locked[last][1]
 

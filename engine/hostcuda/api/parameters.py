@@ -107,8 +107,8 @@ class Parameter:
             return None
         if isinstance(argument, np.number):
             dtype = argument.dtype
-            # The kinds of dtypes that may be passed: addresses as integers, halves and complex
-            # numbers as structs.
+            # The kinds of dtypes that may be passed. "P", a pointer, takes an address as an integer; "s", a
+            # struct, the bytes of any number of its size: half and complex numbers are structs in C++.
             fitting = {"P": "iu", "i": "iu", "u": "iu", "f": "f", "s": "iufc"}[self.kind]
             if dtype.itemsize != self.size or dtype.kind not in fitting:
                 raise self.build_error(argument)

@@ -39,7 +39,9 @@ class Options:
             "-march=native",
             "-fPIC",
             "-fvisibility=hidden",
+            # memory may be read as another type, a float array as float4
             "-fno-strict-aliasing",
+            # a large frame cannot jump over the guard between two threads' stacks
             "-fstack-clash-protection",
             # Ubuntu's compilers turn these two on: kernels would call the C library
             "-fno-stack-protector",
@@ -63,7 +65,8 @@ class Options:
                 "-freciprocal-math",
                 "-D__USE_FAST_MATH__",
             ]
-        # flush: subnormal numbers become 0; wrap: a signed integer that overflows wraps around
+        # flush: subnormal numbers become 0, as with -ftz=true. wrap: a signed integer that overflows
+        # wraps around; in code for a debugger always, as nvcc's is not optimized (-G).
         flags += ["-DHOSTCUDA_FLUSHES=true"] if self.flush else []
         flags += ["-fwrapv"] if self.wrap or self.debug else []
         return [*flags, "-fopenmp"] if self.openmp else flags

@@ -74,5 +74,5 @@ def make_prelude(
         made = cache.obtain_folder(folder, files, make)
     except CompileError:  # compiling the kernel reports the error
         return str(header)  # the text of a program includes the other header, too
-    cache.touch(made)
+    cache.touch(made)  # just used: `trim` keeps it
     return str(made / name)

@@ -369,6 +369,7 @@ class Unit:
                 )
         if assemble:
             self._link_assembler([place / self.TEXT for place in folders], folder, link)
+        # calls.txt: the compiler's list of calls, among them those from host to device or back
         side_warnings = [
             line
             for place, file in zip(folders, rewritten, strict=True)

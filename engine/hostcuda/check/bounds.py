@@ -111,8 +111,8 @@ def keep_local_checks(assembly: str, folder: Path, untrusted: bool = False) -> s
     Accesses to other arrays are checked by their address. `assembly` is what g++ made of
     ``kernel.cpp`` in `folder`. A check of another array gets the line 0, by which the runtime
     ignores it. In an `untrusted` source, checks of constant arrays stay active, too, because not all
-    accesses to them have hooks, and of shared arrays unless their name is declared once in the
-    source: then no other variable can be taken for one of them.
+    accesses to them have hooks (calls that check the address), and of shared arrays unless their
+    name is declared once in the source: then no other variable can be taken for one of them.
     """
     text = Path(folder, "kernel.cpp").read_text(encoding="utf-8", errors="surrogateescape")
     # (file, line) -> (position, its text)

@@ -114,7 +114,7 @@ def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
     The tools are "memcheck", "profile" and so on.
     """
     options = [*_FLAGS, *(_CLANG if clang else _GCC)]
-    if "step" in tools:
+    if "step" in tools:  # one thread is followed, in code without optimization; addresses are not checked
         return [*options, *_STEP]
     if "profile" in tools:
         options += ["-DHOSTCUDA_COUNTS", *(_CLANG_COUNTS if clang else _GCC_COUNTS)]
@@ -285,6 +285,7 @@ def measure_padding(source: str) -> int:
     members that are not in use are like padding.
     """
     code = without_comments(source)
+    # 16: for an alignment that is no number, such as sizeof(T)
     widest = max((int(match[1] or 16) for match in _ALIGNED.finditer(code)), default=0)
     return _OF_UNIONS if re.search(r"\bunion\b", code) else widest
 

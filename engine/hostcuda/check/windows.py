@@ -75,7 +75,7 @@ def find_disguised(accesses: str, shared: set[str]) -> str | None:
         The output of g++'s ``-fdump-tree-tsan``. An access of a variable under another type has the
         variable's address in it, ``MEM[(Long *)&x + -16B].v[i_2]``.
     shared : set of str
-        Names of which all accesses have hooks.
+        Names of arrays of which all accesses have hooks, calls that check the address.
     """
     for function in accesses.split("\n;; Function ")[1:]:
         for match in _DISGUISED.finditer(function):

@@ -160,6 +160,7 @@ def cast_conversions(text: str, printed: str, file: str) -> str:
                 starts[position["line"] - 1] + position["byte-column"] - 1
                 for position in (place.get("start", caret), caret, place.get("finish", caret))
             )
+            # of "to 'T' {aka 'int'}" the int, else the only type
             targets.setdefault((first, last + 1), (set(), operator))[0].add(kind[2] or kind[1])
     edits = []
     for (start, end), (kinds, operator) in targets.items():

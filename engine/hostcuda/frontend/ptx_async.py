@@ -13,19 +13,36 @@ class Operands(Protocol):
     """How the C++ text of operands is made; see ``_Statement`` in `hostcuda.frontend.ptx`."""
 
     def read(self, text: str) -> str:
-        """Return the C++ expression for an operand of PTX that is read: a variable or a number."""
+        """Return the C++ expression for an operand of PTX that is read, a variable or a number: "p0" for "%0".
+
+        `hostcuda.frontend.ptx` implements this method of a protocol.
+        """
 
     def write_to(self, text: str) -> str:
-        """Return the C++ expression for an operand of PTX that is written: a variable."""
+        """Return the C++ expression for an operand of PTX that is written, a variable: "p0" for "%0".
+
+        `hostcuda.frontend.ptx` implements this method of a protocol.
+        """
 
     def get(self, type_: str, operand: str) -> str:
-        """Return the C++ expression for the bits of an operand of PTX, taken as a C++ type such as "unsigned int"."""
+        """Return the C++ expression for the bits of an operand of PTX, taken as a C++ type such as "unsigned int".
+
+        It is "hostcuda::ptx::get<unsigned int>(p0)" for "%0". `hostcuda.frontend.ptx` implements this
+        method of a protocol.
+        """
 
     def put(self, type_: str, operand: str, value: str) -> str:
-        """Return the C++ statement that writes a value, an expression of a C++ type, into an operand of PTX."""
+        """Return the C++ statement that writes a value, an expression of a C++ type, into an operand of PTX.
+
+        ("float", "%0", "a + b") gives "hostcuda::ptx::put<float>(p0, a + b); ".
+        `hostcuda.frontend.ptx` implements this method of a protocol.
+        """
 
     def read_address(self, text: str) -> str:
-        """Return the C++ arguments for an address of PTX, "[r1+16]": the pointer, and the bytes to add."""
+        """Return the C++ arguments for an address of PTX, the pointer and the bytes to add: "p1, 16" for "[%1+16]".
+
+        `hostcuda.frontend.ptx` implements this method of a protocol.
+        """
 
 
 _SCOPE = r"(?:\.(?:cta|cluster))?"
@@ -309,6 +326,7 @@ def translate(statement: Operands, name: str, operands: list[str]) -> str | None
         return "hostcuda_cluster_fence(); "
     if _NOTHING.fullmatch(name):  # such as "prefetch.global.L2": without effect on the CPU
         return "; "
+    # griddepcontrol.wait and .launch_dependents
     if (match := _DEPENDENT.fullmatch(name)) and not operands:
         return f"hostcuda_grid_{match['kind']}(); "
     if (cluster := _translate_cluster(statement, name, operands)) is not None:

@@ -58,6 +58,7 @@ def scratch() -> Path:
     global _scratch
     if _scratch is None or not _scratch.is_dir():
         _scratch, _ = temporary.make()
+        # by this process alone: a forked child must not remove its parent's folder
         atexit.register(_remove_scratch, _scratch, os.getpid())
     return _scratch
 

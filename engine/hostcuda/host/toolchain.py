@@ -224,6 +224,7 @@ def choose_shared_library(command: tuple[str, ...]) -> list[str]:
         """Return whether the compiler knows the path of a library; else it prints the name alone."""
         return "/" in run([*command, f"-print-file-name={name}"])[1]
 
+    # --no-as-needed: also if the module itself needs nothing of it
     is_taken = has("libstdc++.so") or not has("libstdc++.so.6")
     return [] if is_taken else ["-Wl,--no-as-needed,-l:libstdc++.so.6,--as-needed"]
 
@@ -232,7 +233,7 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
     """Run a command; return (exit status, stdout, stderr), with messages in English and without colours.
 
     `cwd` is the folder to work in. Interrupted after Ctrl-C; EngineError if the disk is full, or if the
-    command took more than `processor_seconds`.
+    command took more than `processor_seconds`, a variable of this module.
     """
     environment = {**os.environ, "LC_ALL": "C", "GCC_COLORS": ""}
     limit = []

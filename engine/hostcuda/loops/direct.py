@@ -52,6 +52,7 @@ def mark_loops(kernel: KernelPlan, nodes: list[Node]) -> list[Node]:
     head_words = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]))
     if {token.text for token in reader.tokens} & _REFUSED_WORDS:
         raise NeedsFibers("it is not understood")
+    # sum visits all nodes, so that each one is marked; any() would stop at the first loop
     if not sum(map(_mark_rendezvous, nodes)):
         raise NeedsFibers("it has no loop")
     # repeated, because the opened ``if`` may end with another one

@@ -168,7 +168,7 @@ class EffectsReader:
         may_be_type = (
             token.kind == "word"
             and token.text not in scope
-            and token.text not in INDICES | {"threadIdx"}
+            and token.text not in INDICES | {"threadIdx"}  # blockIdx, blockDim, ...: variables
         )
         if first == last or not (may_be_type or token.text == "::"):
             return False
@@ -181,9 +181,13 @@ class EffectsReader:
         )
 
     def is_copied_type(self, words: list[str]) -> bool:
-        """Return whether a conversion to a type, such as ["const", "float"], copies a number, a vector or a pointer."""
+        """Return whether a conversion to a type, such as ["const", "float"], copies a number, a vector or a pointer.
+
+        It is then known to do nothing else; a conversion to a class may run any code.
+        """
         kind = self.file.find_kind(words, self.parameters)
-        # a parameter of the kernel's template: the compiler has to prove that it is such a type
+        # A parameter of the kernel's template: the compiler has to prove that it is such a type. `auto`
+        # names no type, so the proof is of the variable that is declared with it.
         if kind == "assumed" and words != ["auto"]:
             self.assumed.add(next(word for word in words if word in self.parameters))
         return kind in ("scalar", "pointer", "vector", "assumed")

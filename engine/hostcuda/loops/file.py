@@ -123,6 +123,7 @@ class File:
             return "pointer" if not {"(", "["} & set(words) else "class"
         if words == ["auto"]:
             return "assumed"
+        # source_words: the words in the source's own declarations, which may give them another meaning
         if not set(words) & self.source_words and set(words) <= TYPES:
             return "vector" if words[0] in VECTORS else "scalar"
         if len(words) > 1:
@@ -168,6 +169,7 @@ class File:
 
     def is_pure(self, word: str) -> bool:
         """Return whether a word is a function of the library that has no effects and depends on its arguments only."""
+        # source_words: the words in the source's own declarations, which may give it another meaning
         return word not in self.source_words and bool(PURE.fullmatch(word))
 
     def is_known(self, word: str) -> bool:
@@ -176,6 +178,7 @@ class File:
         A thread loop is the C++ loop over the threads of a block that replaces a kernel's body. Such
         a function neither waits for other threads nor depends on which thread calls it.
         """
+        # source_words: the words in the source's own declarations, which may give it another meaning
         return word not in self.source_words and (
             word in _list_safe_names() or bool(PURE.fullmatch(word))
         )

@@ -88,7 +88,8 @@ def inline(
     text, list of the `Kernel`s in it, dict: a kernel's name -> why warp functions are left). What
     is left is refused later.
     """
-    # the set: (kernel, function with shared memory) of calls that were replaced, one at most
+    # the set: (kernel, function with shared memory) of calls that were replaced. A second call of the
+    # function stays: with its body put in twice, the calls would not use the same shared memory.
     reasons, numbers, calls_with_shared = {}, count(1), set()
     for _ in range(_DEEPEST_CALL):
         functions, edits = _find_functions(scan, file), []
