@@ -331,11 +331,10 @@ class Function:
     def count_resident_blocks(self, threads: int, shared: int) -> int:
         """Return how many blocks of `threads` threads fit on a GPU's multiprocessor at the same time.
 
-        `shared` is the dynamic shared memory per block in bytes. Registers, which the CPU engine does
-        not know, are not a limit here.
+        `shared` is the dynamic shared memory per block in bytes, of which the driver reserves more.
+        Registers, which the CPU engine does not know, are not a limit here.
         """
         sm = MULTIPROCESSOR["sm_{}{}".format(*COMPUTE_CAPABILITY)]
-        # DRIVER_BYTES: what the driver reserves of each block's shared memory
         bytes_per_block = self._static_shared + shared + DRIVER_BYTES
         warps = max(1, -(-threads // WARP))
         return min(sm["blocks"], sm["warps"] // warps, sm["shared"] // bytes_per_block)

@@ -114,7 +114,8 @@ def choose_flags(clang: bool, tools: tuple[str, ...]) -> list[str]:
     The tools are "memcheck", "profile" and so on.
     """
     options = [*_FLAGS, *(_CLANG if clang else _GCC)]
-    if "step" in tools:  # one thread is followed, in code without optimization; addresses are not checked
+    # one thread is followed, in code without optimization; addresses are not checked
+    if "step" in tools:
         return [*options, *_STEP]
     if "profile" in tools:
         options += ["-DHOSTCUDA_COUNTS", *(_CLANG_COUNTS if clang else _GCC_COUNTS)]
