@@ -48,5 +48,5 @@ def prepare() -> None:
         # beside them
         headers = pool.submit(lambda: [unit.make_prelude() for unit in _list_units()])
         for checks in (False, True):
-            build_library(checks, with_header=False)
+            build_library(checks, with_header=False)  # the headers are compiled above
         headers.result()

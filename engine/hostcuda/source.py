@@ -110,7 +110,7 @@ def headers(source: str, *folders: Path) -> dict[Path, str]:
     A header's own headers may also be in the header's folder.
     """
     result: dict[Path, str] = {}
-    _add_headers(source, (), folders, result)
+    _add_headers(source, (), folders, result)  # (): the source itself is in no folder
     return result
 
 

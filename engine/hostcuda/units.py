@@ -103,7 +103,7 @@ def compute_cycles(work: Mapping[str, float], card: Card) -> dict[str, float]:
         "DRAM": work["unique_bytes"] / (card.dram_tb_s * scale),
         "L2 reads": SECTOR * work["loaded_sectors"] / (card.l2_tb_s * scale),
         "L2 writes": SECTOR * work["stored_sectors"] / (card.l2_tb_s * scale),
-        "L1 tags": work["global_lines"] / card.tags,
+        "L1 tags": work["global_lines"] / card.tags,  # lines that are looked up per cycle
         "L1 data pipe": work["shared_wavefronts"] + work["global_passes"],
         "constant cache": _CONSTANT_CYCLES * work["constant_requests"],
         "instruction issue": issued / _ISSUED_PER_CYCLE,

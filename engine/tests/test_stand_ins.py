@@ -168,8 +168,13 @@ def test_an_array_of_cupy_lies_in_memory_in_the_order_that_was_asked_for(write_p
 STREAMS = '''
 import threading
 import cupy as cp
+import cupy.fft
 import numpy as np
+from cupy.cuda.device import Device
+from cupy.cuda.stream import Stream
 from hostcuda.api import driver
+assert Stream is cp.cuda.Stream and Device is cp.cuda.Device
+assert cupy.fft.fft(cp.ones(4))[0] == 4
 wait = cp.RawKernel(
     'extern "C" __global__ void wait(volatile int *go, int *x) { while (*go == 0) {} *x = 1; }', "wait"
 )

@@ -15,7 +15,11 @@ MARK = ".written-by"  # the command, then the files that it has written: `make c
 
 @contextlib.contextmanager
 def claiming(folder: Path, command: str) -> Iterator[None]:
-    """Claim a folder for the files that a `with` block writes; remove a new one if it writes none, as after Ctrl-C."""
+    """Claim a folder for the files that a `with` block writes; remove a new one if it writes none, as after Ctrl-C.
+
+    To claim is to write the file `MARK`, with the command's name. A folder with files but without this mark is
+    refused (LabError): no command overwrites other files.
+    """
     new = not folder.exists()
     claim_folder(folder, command)
     try:

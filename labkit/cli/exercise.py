@@ -28,7 +28,7 @@ def start(
 ) -> None:
     """Print what is asked and the starting code: the file to hand out.
 
-    It has all functions, also those that the cell of a page leaves to the lab.
+    It has all functions, also those that the page's cell leaves out, since the lab adds them there.
     """
     from labkit.exercises.exercise import exercise
 

@@ -66,6 +66,7 @@ def bench(
     """Check rungs of the ladder, then measure op and layer time."""
     from labkit.spec.devices import device
 
+    # `engine` was used when the option was read: `Use`
     files.require_place(csv)  # raises now if the table could not be written there later
     chosen, variants = _find_layer(layer), [labkit.variant(number) for number in rung]
     for images in batch or ():  # a bad batch is refused before the checks

@@ -49,7 +49,8 @@ def report(
     """
     from labkit.notebooks import html
 
-    # `companions`: the closer looks, notebooks that belong to another one and may be skipped
+    # `engine` was used when the option was read: `Use`. `companions`: the closer looks, notebooks that
+    # belong to another one and may be skipped. (): all notebooks.
     with _Bar() as bar:
         pages = html.make(
             notebook or (), out, stored=stored, progress=bar, fresh=fresh, companions=companions
@@ -97,6 +98,7 @@ def store(
     """
     from labkit.notebooks import execute
 
+    # `engine` was used when the option was read: `Use`. (): all notebooks
     chosen = [execute.read(path) for path in execute.find(notebook or ())]
     for item in chosen:
         files.require_writable(item.path.parent)  # raises now, before minutes of work

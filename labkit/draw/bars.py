@@ -339,6 +339,7 @@ def bank_conflicts(page: Page, profile: Profile) -> None:
     )
     free = "No access to shared memory has a bank conflict"
     page.open(96 + step * len(names), message if conflicts.any() else free, profile.note)
+    # pixels per wavefront: the longest bar ends 2 % before the edge
     scale = (page.width - 90 - left) / max(2.0, ratios.max()) / 1.02
     baselines = _draw_bars(page, left, top, step, scale, names, ratios, conflicts)
     for y, value in zip(baselines, ratios, strict=True):

@@ -58,7 +58,7 @@ def dark(picture: bytes) -> bytes | None:
         return None
     out = io.BytesIO()
     image.putpalette(darken(np.reshape(image.getpalette(), (-1, 3))).tobytes())
-    image.convert("RGB").save(out, "webp", lossless=True, method=1)
+    image.convert("RGB").save(out, "webp", lossless=True, method=1)  # 0: fast, 6: small files
     return out.getvalue()
 
 

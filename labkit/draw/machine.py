@@ -179,7 +179,7 @@ def block_memory(page: Page, sizes: Mapping[str, int]) -> None:
     ----------
     sizes : mapping of str to int
         The bytes of the parts image, maps and features; `labkit.networks.fused.BLOCK_BYTES` has
-        them in half. A part is as high as it is large.
+        them in half precision. The height of a part in the figure is in proportion to its bytes.
     """
     # what happens to each part in the four steps, "" for nothing
     uses = {

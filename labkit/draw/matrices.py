@@ -153,6 +153,9 @@ def im2col(
 def fused_index(page: Page, layer: Layer | str, row: int, column: int) -> None:
     """Draw the fused kernel's index arithmetic, with its numbers: from an element of u back to that of x.
 
+    u is the matrix that im2col would copy from the input x; this kernel computes where each of its
+    elements is in x instead.
+
     Parameters
     ----------
     layer : Layer or its name
@@ -306,7 +309,7 @@ def place_weights(K: int) -> np.ndarray:
     Row 8 w + 2 m + h is output (h, w) of a square of 2 × 2 in map m of 4; its terms are the inputs
     of the window that the square shares, row after row, 8 in each. The mask is K × K.
     """
-    high = (K + SIDE) // 2 * 2  # rows of a window: K + 1 of them, made even
+    high = (K + SIDE) // 2 * 2  # rows of a window: K + 1, made even, since a product takes two
     # axes: column of the output, map, row of the output, row and column of the input
     where = np.zeros((SIDE, MAPS, SIDE, high, WIDE), bool)
     for w, h in np.ndindex(SIDE, SIDE):

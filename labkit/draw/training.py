@@ -1,6 +1,7 @@
 """Charts of training: kernels beside the published ones, accuracies, epochs of mini-batches, contention."""
 
 from collections.abc import Mapping
+from itertools import cycle
 
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
@@ -102,8 +103,8 @@ def accuracies(page: Page, curves: Mapping[str, pd.Series]) -> None:
     page.small(12, 66, "%")
     page.alt, page.plain = "Line chart, accuracy over epochs.", "Figure: accuracy over epochs"
     ends = {}  # a line's name -> its last value and its colour, for `name_ends`
-    # not strict: there are five colours, mostly for fewer lines
-    for (name, curve), color in zip(curves.items(), style.CYCLE, strict=False):
+    # behind the last of the five colours, the first comes again
+    for (name, curve), color in zip(curves.items(), cycle(style.CYCLE), strict=False):
         ax.plot(curve.index, 100 * curve, color=color, lw=2.6 if not ends else 1.8)
         ends[name] = 100 * curve.iloc[-1], color
         first, last = (f"{curve.iloc[i]:.1%} at {curve.index[i]:.3g}" for i in (0, -1))
@@ -144,8 +145,8 @@ def epoch_times(
     page.alt = "Line chart, seconds per epoch."
     page.plain = "Figure: the time of an epoch over the images per step"
     ends = {}  # a line's name -> its last value and its colour, for `name_ends`
-    # not strict: there are five colours, mostly for fewer lines
-    for (label, seconds), color in zip(lines.items(), style.CYCLE, strict=False):
+    # behind the last of the five colours, the first comes again
+    for (label, seconds), color in zip(lines.items(), cycle(style.CYCLE), strict=False):
         ax.plot(seconds.index, seconds, color=color, marker="o", ms=5)
         ends[label] = seconds.iloc[-1], color
         page.alt += f" {label}: {', '.join(f'{value:.3g} s with {batch:,}' for batch, value in seconds.items())}."
@@ -187,8 +188,8 @@ def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
     page.alt = "Line chart, time over the threads per address."
     page.plain = "Figure: what additions to one address cost"
     ends = {}  # a line's name -> its last value and its colour, for `name_ends`
-    # not strict: there are five colours, mostly for fewer lines
-    for (name, line), color in zip(table.items(), style.CYCLE, strict=False):
+    # behind the last of the five colours, the first comes again
+    for (name, line), color in zip(table.items(), cycle(style.CYCLE), strict=False):
         ax.plot(line.index, line, color=color, marker="o", ms=5)
         ends[name] = line.iloc[-1], color
         page.alt += (

@@ -93,8 +93,10 @@ def explain_use(name: str, harmful: dict[str, str]) -> str:
 def refuse(kernel: KernelPlan) -> None:
     """Raise `NeedsFibers` if a kernel has a word for which it has to run on fibers, such as inline PTX.
 
-    This is called before the kernel is split into steps.
+    On fibers each thread of a block has a stack of its own; other kernels are rewritten as loops over
+    the threads. This is called before the kernel is split into steps for that.
     """
+    # `harmful`: name of a function or class that needs fibers -> why, "threadIdx"
     reader, file, harmful = kernel.reader, kernel.file, kernel.file.harmful
     if kernel.body.name.endswith(">"):
         raise NeedsFibers("it is a specialization of a template")

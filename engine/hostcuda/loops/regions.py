@@ -24,7 +24,7 @@ class Region:
     section: Section | None = None  # around it; None where a loop over the block's threads runs it
 
     def used_variables(self) -> set[KernelVariable]:
-        """Return the kernel's variables that the region uses: statements that one loop over threads runs."""
+        """Return the kernel's variables that the region's statements use; one loop over threads runs these."""
         return set().union(*(step.effects.uses for step in self.steps))
 
 
@@ -52,14 +52,15 @@ class Section:
         return {region.number for region in self.regions} | set(self.warp_steps)
 
     def used_variables(self) -> set[KernelVariable]:
-        """Return the kernel's variables that the section uses: statements that one loop over warps runs."""
+        """Return the kernel's variables that the section's statements use; one loop over warps runs these."""
         steps = self.warp_steps + [step for region in self.regions for step in region.steps]
         return set().union(*(step.effects.uses for step in steps))
 
     def variables_from_before(self) -> set[KernelVariable]:
         """Return the variables that a warp's own steps use and that were declared before this section.
 
-        Variables with the same value in the whole block, and shared ones, are left out.
+        Such a step, which is done once per warp, uses the values of the warp's first thread. Variables
+        with the same value in the whole block, and shared ones, are left out.
         """
         declared = {step.variable for step in self.warp_steps}
         used = set().union(*(step.effects.uses for step in self.warp_steps))
@@ -84,10 +85,13 @@ class RegionBuilder:
     def split_block(self, steps: list[PlanStep], section: Section | None = None) -> list[Item]:
         """Split the steps of a block of statements into items, which will be loops over the threads or the warps.
 
-        An item is a `Region` (a loop over threads), a `Section` (a loop over warps), or a step that
-        is done once. The items are in the order of the statements, but a step with the same values
-        in all threads moves before its region or section. If a `section` is given, a warp runs the
-        block alone. Also sets `items` of the steps that have blocks in them.
+        So no thread passes a barrier before all have reached it: the loop before it has then ended.
+
+        An item is a `Region` (a loop over threads), a `Section` (a loop over warps, whose regions are
+        loops over a warp's lanes), or a step that is done once. The items are in the order of the
+        statements, but a step with the same values in all threads moves before its region or section.
+        If a `section` is given, a warp runs the block alone. Also sets `items` of the steps that have
+        blocks in them.
 
         The kinds of steps: "barrier" is __syncthreads(), "rendezvous" a warp function, "loop", "if" and
         "block" have one of these two in them, and "jump" is a return, break or continue.
@@ -231,6 +235,7 @@ def assign_roles(kernel: KernelPlan, regions: list[Region]) -> None:
         if len(variable.dimensions) > 1:  # measured: on fibers such tiles stay in registers
             raise NeedsFibers(f"{variable.name}, an array of each thread, is faster on fibers")
         words = set(re.findall(r"\w+", variable.specifiers))
+        # the array needs a type of its own, and is neither constant nor static
         if words & {"auto", "constexpr", "static", "alignas", "__align__"}:
             raise NeedsFibers(f"{variable.name}, which lives across a barrier, is not understood")
 

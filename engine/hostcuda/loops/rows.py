@@ -253,15 +253,17 @@ class Rows:
         """Return edits (start, end, text) of tokens[first:last], with which g++ vectorizes the loop over threads.
 
         They change indices of arrays that grow by 1 per thread, and conditions c that are the same for
-        a row of threads (those that differ in threadIdx.x alone): these become HOSTCUDA_ROW(c). Tokens
-        with a constexpr get none.
+        a row of threads (those that differ in threadIdx.x alone): these become HOSTCUDA_ROW(c), which
+        seems to depend on threadIdx.x, because g++ makes slow masks of c itself. Tokens with a
+        constexpr get no edits.
         """
         edits, text, match = [], self.reader.text, self.reader.match
         next_token = first  # tokens before it get no edits
         for at in range(first, last):
             word = text(at)
             if word == "if" and text(at + 1) == "(" and self._has_loop(match[at + 1] + 1):
-                next_token = match[at + 1]  # no mask: a condition around a loop stays a jump
+                # passed over, so that it gets no mask: a condition around a loop stays a jump
+                next_token = match[at + 1]
             if at < next_token:
                 continue
             if (

@@ -194,7 +194,8 @@ def _mark_steady(kernel: KernelPlan) -> None:
 def find_uniform(kernel: KernelPlan) -> None:
     """Find out which variables of a kernel have the same value in all threads of a block: their `role` is "uniform".
 
-    Also sets `steady` (the same in a warp, set once) and `addressed` of the variables.
+    Also sets `steady` (the same in a warp, set once) and `addressed` (its address is taken) of the
+    variables.
     """
     # `steady`, too, is marked first, and cleared below where the first value differs in a warp
     _mark_steady(kernel)

@@ -57,7 +57,8 @@ class Writer:
         # hostcuda_loops_f(const float *const x)
         specifiers = f"{scan.text[body.start : body.marker_end]} __attribute__((noinline))"
         self.out.append(specifiers + scan.text[body.marker_end : body.name_start] + PREFIX + name)
-        # Parameters that no thread changes get const here: the compiler then proves it.
+        # Parameters of which the reader found no change get const: if it has missed one, the text does
+        # not compile, and the kernel runs on fibers.
         # position: of the parameter's name in the text; -1 for an array
         constants = [
             v for v in self.kernel.parameters if v.position >= 0 and self._is_declared_const(v)

@@ -421,6 +421,7 @@ def install() -> None:
     cuda.get_current_stream = _get_current_stream
     cuda.MemoryPointer, cuda.__path__ = _MemoryPointer, []
     cuda.stream, cuda.device = cuda, cuda  # cupy.cuda.stream.Stream is cupy.cuda.Stream, too
+    # Namespace: a module of NumPy whose functions take and return arrays of this module
     testing = Namespace(np.testing)
     module.cuda, module.testing = cuda, testing
     module.random, module.linalg, module.fft = map(Namespace, (np.random, np.linalg, np.fft))
@@ -429,10 +430,13 @@ def install() -> None:
     sys.modules |= {
         "cupy": module,
         "cupy.cuda": cuda,
+        "cupy.cuda.device": cuda,
         "cupy.cuda.runtime": cuda.runtime,
+        "cupy.cuda.stream": cuda,
         "cupy.testing": testing,
         "cupy.random": module.random,
         "cupy.linalg": module.linalg,
+        "cupy.fft": module.fft,
     }
 
 

@@ -132,7 +132,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         low = address + sum(step for step in steps if step < 0)
         return low, address + sum(step for step in steps if step > 0) + self.itemsize - low
 
-    def _read_span(self) -> np.ndarray:
+    def _copy_to_host(self) -> np.ndarray:
         """Return a copy on the host of all bytes of `_span`, as an array with the same shape and strides."""
         low, size = self._span()
         copy = np.empty(size, np.uint8)
@@ -148,7 +148,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def _read(self) -> np.ndarray:
         """Return a copy of the elements on the host."""
-        return np.array(self._read_span())
+        return np.array(self._copy_to_host())
 
     def _write(self, values: Any) -> None:
         """Set the elements to `values`, an array of the host or a number, and wait."""
@@ -160,7 +160,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
             new[...] = values
             raw_bytes = new.ravel("K").view(np.uint8)
         else:
-            spanned = self._read_span()
+            spanned = self._copy_to_host()
             spanned[...] = values
             raw_bytes = spanned.base if isinstance(spanned.base, np.ndarray) else None
             raw_bytes = np.frombuffer(spanned.data, np.uint8) if raw_bytes is None else raw_bytes
@@ -186,8 +186,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         if stream is not None:
             stream.synchronize()
         if out is None:
-            return np.array(self._read_span(), order=order)
-        out[...] = self._read_span()
+            return np.array(self._copy_to_host(), order=order)
+        out[...] = self._copy_to_host()
         return out
 
     def set(self, arr: ArrayLike, stream: driver.Stream | None = None) -> None:
@@ -198,7 +198,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def copy(self, order: Order = "C") -> ndarray:
         """Return a copy in device memory, with elements in this order."""
-        return _to_device(np.array(self._read_span(), order=order))
+        return _to_device(np.array(self._copy_to_host(), order=order))
 
     def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
         """Raise a TypeError, as CuPy does: NumPy calls this to convert the array."""
@@ -392,7 +392,7 @@ def find_function(inner: Any, name: str) -> Any:
         raise AttributeError(NOT_HERE.format(name)) from None
     if isinstance(found, types.ModuleType):
         return Namespace(found)
-    if isinstance(found, type) or not callable(found):
+    if isinstance(found, type) or not callable(found):  # float32, pi: CuPy has the same
         return found
 
     def call(*args: Any, **named: Any) -> Any:

@@ -102,6 +102,7 @@ def build_library(checks: bool = bool(checkmode.TOOLS), with_header: bool = True
             "-o",
             str(path),
             *(words[-1] for words in compilations),
+            # flags for the shared C++ library, where the compiler would take the static one
             *toolchain.choose_shared_library(tuple(command)),
             "-ldl",
         ]

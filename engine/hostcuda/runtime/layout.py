@@ -80,7 +80,7 @@ def layout(path: str | os.PathLike, base: int, functions: Iterable[int]) -> Layo
     """
     file = elf.Elf(path)  # its addresses count from 0
     code = [s for s in file.segments if s.kind == elf.PT_LOAD and s.flags & elf.PF_X]
-    result = Layout(
+    result = Layout(  # begin and end of the code
         (base + min(s.address for s in code), base + max(s.address + s.bytes for s in code))
     )
     symbols = [symbol for symbol in file.symbols(elf.SHT_SYMTAB) if symbol.section != elf.SHN_UNDEF]
@@ -88,7 +88,7 @@ def layout(path: str | os.PathLike, base: int, functions: Iterable[int]) -> Layo
     result.variables = {
         s.name: (base + s.value, s.bytes) for s in symbols if s.kind == elf.STT_OBJECT
     }
-    if checkmode.TOOLS:
+    if checkmode.TOOLS:  # also sets `constant_bytes`, without the red zones behind the variables
         _list_watched_variables(result, file, base, symbols)
     else:
         # ``__constant__`` variables are in sections of this name, by an attribute in

@@ -74,7 +74,8 @@ def load() -> None:
     rules = ctypes.c_void_p(seccomp.seccomp_init(_FAIL) if seccomp else None)
     if not rules:
         raise OSError(f"{_LIBRARY} is missing or fails")
-    # By default, a call of another processor's kind ends its thread, and a process of several hangs.
+    # By default, a call of another processor's kind ends its thread, for which other threads may wait
+    # for ever. Let it fail instead.
     status = seccomp.seccomp_attr_set(rules, _BAD_ARCHITECTURE, ctypes.c_uint32(_FAIL))
     _require(status, "calls of other processors")
 

@@ -118,7 +118,7 @@ def _translate(command: list[str]) -> list[str]:
 
 def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
     """Run a command that is meant for clang on Linux, in the folder `cwd`; return (exit status, output, messages)."""
-    # `{}`: no other folder takes the place of one of the command's
+    # `{}`, the last argument of clang(): it maps folders of the command to others to use instead
     folder, words = str(cwd or "/"), _translate(command)
     if "-dD" in command:  # one of `preprocessing_flags`
         return _preprocess(words, folder)
