@@ -186,7 +186,8 @@ def grade_all(
 
     def finish(group: list[Submission], result: Result) -> None:
         """Keep the result of a text for all who have handed it in, and report progress."""
-        # today's starting code is recognized without this; an earlier one is told by its digest
+        # Starting code that was handed in unchanged gets a verdict of its own. Grading recognizes
+        # today's, and here an earlier version is found by its digest.
         digests = starts.get(group[0].exercise, ())
         if (
             result.lines
@@ -370,6 +371,7 @@ def owns_results(out: Path) -> bool:
 
 def read_result(out: Path, student: str, exercise: str) -> Result | None:
     """Return the result of a student at an exercise, or None."""
+    # a submission without a text: the file's name depends on student and exercise alone
     return _read(_choose_path(out / "results", Submission(student, exercise)))
 
 

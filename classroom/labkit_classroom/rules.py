@@ -138,7 +138,7 @@ def read_rules(path: Path, roster: Roster | None = None) -> Rules:
         "each of marks has the texts student and exercise, and invalid or comment",
     )
     rules, students = (
-        Rules(late, groups, {}, roster),
+        Rules(late, groups, {}, roster),  # {}: the marks, which are added below
         [name for members in groups.values() for name in members],
     )
     # a group that has the name of a student of the roster is in it twice, so that it is refused

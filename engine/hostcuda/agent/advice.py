@@ -59,7 +59,7 @@ def say_next(report: Mapping, reason: str, source: str = "", kernel: str = "") -
     """
     verdict, findings, results = (report[name] for name in ("verdict", "findings", "results"))
     if verdict == "pass":
-        busiest = report.get("busiest", "")
+        busiest = report.get("busiest", "")  # units of a GPU: "DRAM, L1 tags"
         return (
             "Nothing was found, and all results are right"
             if report["checked"]["cases"]

@@ -172,6 +172,7 @@ def make_unequal_case(case: Mapping) -> dict | None:
 
     arguments: dict = {**case["arguments"], **smaller}
     for name, spec in case["arguments"].items():
+        # a __constant__ array keeps its shape, which the source declares
         if isinstance(spec, dict) and spec.get("role") != "constant":
             taken: set[str] = set()
             shape = [

@@ -161,7 +161,7 @@ class Device:
 
     def total_memory(self) -> int:
         """Return how many bytes of the host's memory kernels may use."""
-        return native.mem_info()[1]
+        return native.mem_info()[1]  # of (free, in all)
 
     def pci_bus_id(self) -> str:
         """Return a placeholder, because the engine is on no PCI bus."""

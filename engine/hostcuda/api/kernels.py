@@ -331,7 +331,7 @@ class Function:
     def count_resident_blocks(self, threads: int, shared: int) -> int:
         """Return how many blocks of `threads` threads fit on a GPU's multiprocessor at the same time.
 
-        `shared` is the dynamic shared memory per block in bytes, of which the driver reserves more.
+        `shared` is the dynamic shared memory per block in bytes; the driver adds DRIVER_BYTES.
         Registers, which the CPU engine does not know, are not a limit here.
         """
         sm = MULTIPROCESSOR["sm_{}{}".format(*COMPUTE_CAPABILITY)]

@@ -66,6 +66,7 @@ def make_prelude(
             ["-E", "-dM", "-include", str(header), str(_HOST)],
             "the engine's header cannot be preprocessed",
         )
+        # all but the engine's own, one of which is printf
         names = re.findall(r"(?m)^#define ((?!HOSTCUDA|hostcuda|printf\b)[A-Za-z]\w*)", out)
         undefined = "".join(f"#undef {name}\n" for name in sorted(names))
         (place / WITHOUT_MACROS).write_text(undefined)

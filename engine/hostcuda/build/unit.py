@@ -221,7 +221,7 @@ class Unit:
         prologue = [f'#line 1 "{SKELETON}"', *self.options.prologue, text or self.files[0]]
         lines = [
             *(['#include "hostcuda/host.h"'] if self.program else []),
-            '#include "hostcuda/keep.h"',
+            '#include "hostcuda/keep.h"',  # keeps words such as __global__ in the text
             *prologue,
         ]
         self._write_quoted_source(folder)

@@ -69,7 +69,8 @@ def preprocess(
     command = [*command, *toolchain.preprocessing_flags(command[:1]), *files]
     status, out, err = toolchain.run(command, cwd=folder)
     if status:
-        return Preprocessed("", [], [], True, (command, out, err))  # nothing but the error
+        # nothing but the error; True: of CUDA, so that the caller does not leave out the engine's header
+        return Preprocessed("", [], [], True, (command, out, err))
     output = _read(place / "unit.i")
     if 'R"' in output:  # a raw string may have line breaks, which are to stay in it
         output = _RAW.sub(lambda match: match[0].replace("\n", _BREAK), output)

@@ -43,6 +43,7 @@ _SPELT_LIKE_CALLS = {"if", "return", "sizeof"}
 def mark_loops(kernel: KernelPlan, nodes: list[Node]) -> list[Node]:
     """Prepare a kernel without barriers: mark its loops as places at which neighboring threads meet (`rendezvous`).
 
+    Between two meetings, a loop over these threads runs inside of the kernel's own loop.
     `nodes` are the kernel's outer statements; returns them, with a final ``if`` around a loop
     opened: ``if (c) { a; b; }`` becomes ``if (!c) return;`` (a node of the kind "guard") and the
     statements a and b. Raises `NeedsFibers` (each thread has to get a stack) if there is no loop.
@@ -111,8 +112,8 @@ def require_vectorizable(kernel: KernelPlan, section: Section, rows: Rows) -> No
     The caller then compiles the kernel with a stack per thread, not as a loop over threads. `section`
     has the statements that all threads run, in regions: each becomes a loop over neighboring threads.
     Neighbors have to use neighbors in memory, and each product of floats has to be added to
-    something, as in a convolution. `rows` tells which variables are the same for a row of threads,
-    or grow by 1 per thread.
+    something, as in a convolution: it is then rounded once with the sum, as on a GPU. `rows` tells
+    which variables are the same for a row of threads, or grow by 1 per thread.
     """
     for variable in kernel.variables:
         # a number, or a pointer to numbers: no float **

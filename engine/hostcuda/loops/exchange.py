@@ -102,6 +102,7 @@ def replace_warp_functions(statement: Statement, numbers: Iterator[int]) -> list
     if not statement.may_follow(spans):
         raise NeedsFibers(f"it uses {name} in an expression whose order matters")
     before = [line for call in calls for line in call.write_offers()]
+    # the lanes meet; the second argument says what for: "sync", "ballot", "reduce_add"
     before += [f"{MEETING}({call.number}, {WARP_FUNCTIONS[call.name]});" for call in calls]
     replaced = [(call.at, call.end, call.write_result()) for call in calls]
     if statement.reads_memory(spans):  # the lanes meet again before another one may write there

@@ -45,7 +45,7 @@ def has_no_effects(
     """
     text, tokens = reader.text, reader.tokens
     for at in _skip_spans(first, last, calls):
-        # "{" or ";": not a plain expression. "sizeof": C++ makes no call in it, and a call that is
+        # STEPS: ++ and --. "{" or ";": not a plain expression. "sizeof": C++ makes no call in it, and a call that is
         # moved out of it would be made.
         if text(at) in STEPS or text(at) in ("{", ";", "sizeof"):
             return False
