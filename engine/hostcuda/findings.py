@@ -299,11 +299,11 @@ def list_findings(records: Sequence[dict]) -> list[dict]:
     return _fold(list(rows.values()))
 
 
-def _follows(row: dict, key: tuple, races: dict[tuple, set], exited: list[tuple]) -> bool:
-    """Return whether a finding follows from another one, which is reported instead.
+def _find_race(row: dict, key: tuple, groups: Sequence[tuple[tuple, set, list]]) -> tuple | None:
+    """Return the group of races from which a read of unset memory follows, or None if there is none.
 
-    A read of unset memory follows from a race of the same line on the same array: it comes too early.
-    An absent lane follows from lanes that had exited at the same line.
+    It is one on the same array, with the line of the read, which may come too early. A `row`
+    that is no read of unset memory follows from no race.
 
     Parameters
     ----------
@@ -311,21 +311,24 @@ def _follows(row: dict, key: tuple, races: dict[tuple, set], exited: list[tuple]
         The finding.
     key : tuple
         Its kind, kernel and address of the array.
-    races : dict
-        Maps (kernel, address of the array) to the places of races on it, (file, line) each.
-    exited : list of tuple
-        (kernel, file, line) of each finding "exited lanes".
+    groups : sequence of tuple
+        Those of `_fold`: each has such a key, its places, (file, line) each, and its rows.
     """
     place = (row["file"], row["line"])
-    is_early_read = row["kind"] == "uninitialized" and place in races.get(key[1:], ())
-    return is_early_read or (row["kind"] == "absent lane" and (row["kernel"], *place) in exited)
+    races = (
+        group
+        for group in groups
+        if group[2][0]["tool"] == "racecheck" and group[0][1:] == key[1:] and place in group[1]
+    )
+    return next(races, None) if row["kind"] == "uninitialized" else None
 
 
 def _fold(rows: Sequence[dict]) -> list[dict]:
-    """Return the findings without those that follow from others (`_follows`), and with related races as one.
+    """Return the findings without those that follow from others, and with related races as one.
 
     Races on the same array are related if they share a line, directly or through other races. The
-    first of them stands for all; its message names their lines.
+    first of them stands for all; its message names their lines, and those that read unset memory
+    (`_find_race`). An absent lane follows from lanes that had exited at the same line.
     """
     # per group: (kind, kernel, address of the array); its places, (file, line) each; its rows
     groups: list[tuple[tuple, set, list]] = []
@@ -348,19 +351,31 @@ def _fold(rows: Sequence[dict]) -> list[dict]:
         joined[0][1].update(places)
         joined[0][2].append(row)
         groups = [group for group in groups if all(group is not other for other in joined[1:])]
-    races = {
-        key[1:]: places for key, places, members in groups if members[0]["tool"] == "racecheck"
-    }
-    exited = [
+    exited = {
         (row["kernel"], row["file"], row["line"]) for row in rows if row["kind"] == "exited lanes"
-    ]
-    groups = [group for group in groups if not _follows(group[2][0], group[0], races, exited)]
-    for _, places, (first, *others) in groups:
-        if not others:
-            continue
-        first["count"] += sum(row["count"] for row in others)
-        first["launches"] = max(row["launches"] for row in (first, *others))
-        lines = sorted({line for _, line in places})
-        more = f"{len(others)} more pair{'s' * (len(others) > 1)}"
-        first["message"] += f"; the same in {more} of accesses, lines {', '.join(map(str, lines))}"
-    return [members[0] for _, _, members in groups]
+    }
+    told, early = [], {}  # early: id of a group of races -> lines that read unset memory
+    for group in groups:
+        key, _, (row, *_) = group
+        if race := _find_race(row, key, groups):
+            early.setdefault(id(race), set()).add(row["line"])
+        elif (
+            row["kind"] != "absent lane" or (row["kernel"], row["file"], row["line"]) not in exited
+        ):
+            told.append(group)
+    for group in told:
+        _, places, (first, *others) = group
+        if others:
+            first["count"] += sum(row["count"] for row in others)
+            first["launches"] = max(row["launches"] for row in (first, *others))
+            more = f"{len(others)} more pair{'s' * (len(others) > 1)} of accesses"
+            first["message"] += f"; the same in {more}, {_name_lines({line for _, line in places})}"
+        if lines := early.get(id(group)):
+            reads = "reads" if len(lines) == 1 else "read"
+            first["message"] += f"; {_name_lines(lines)} {reads} what nothing has written yet"
+    return [members[0] for _, _, members in told]
+
+
+def _name_lines(lines: set[int]) -> str:
+    """Return "lines 3, 4", or "line 3" of a single one."""
+    return f"line{'s' * (len(lines) > 1)} {', '.join(map(str, sorted(lines)))}"

@@ -784,6 +784,45 @@ __attribute__((noinline)) bool examine_known_word(unsigned index, uintptr_t addr
     return true;
 }
 
+// A read of shared memory, of which the block has not written every byte.
+__attribute__((noinline, cold)) void report_unset(unsigned index, uintptr_t address, unsigned size, unsigned thread, unsigned part) {
+    const Site &site = places.sites[index];
+    auto size_at = [=](uintptr_t at) -> uint8_t {
+        const Touch &write = cell_of(part, at - order.shared_low[part]).write;
+        return write.epoch < order.block_epoch ? 0 : places.sites[write.site].size;
+    };
+    if (find_unset(address, size, order.shared_low[part], order.shared_bytes[part], size_at))
+        report(findings(), "initcheck", "uninitialized", site.pc, thread, nullptr, address, size,
+               format("read of uninitialized shared memory, at %s: no thread of this block has written it",
+                      element_of(*site.range, address - site.range->low, size).c_str()));
+}
+
+// The latest access, to shared memory, is a race at that byte, and racecheck keeps nothing of the other bytes. But a write sets bytes
+// that nothing has set, whether it is a race or not; and a read still `looks` for such bytes.
+__attribute__((noinline, cold)) void end_with_race(unsigned from, uintptr_t address, unsigned size, bool looks) {
+    const Touch &now = order.latest;
+    const Operation operation = places.sites[now.site].operation;
+    const unsigned part = part_of(address);
+    for (unsigned i = from; i < size; i++) {
+        const size_t at = address + i - order.shared_low[part];
+        if (cell_of(part, at).write.epoch >= order.block_epoch) continue;
+        if (looks) report_unset(now.site, address, size, now.thread, part), looks = false;
+        if (operation == load) continue;
+        Cell &cell = split_word(part, at);
+        cell.write = now;
+        cell.atomic = operation == atomic;
+    }
+}
+
+// Likewise, and what `both` accesses do is to be reported; null: the other one is a copy in the background. (A function of its own, which
+// is called last, keeps registers free for accesses without a race.)
+__attribute__((noinline, cold)) void race_at(unsigned from, const Touch &other, uintptr_t address, unsigned size, bool looks, const char *both) {
+    const unsigned site = order.latest.site, thread = order.latest.thread;
+    if (both) race(site, thread, other, address + from, size, both);
+    else race_with_copy(site, thread, other, address + from, size);
+    end_with_race(from, address, size, looks);
+}
+
 __attribute__((noinline)) void examine_any(unsigned index, uintptr_t address, unsigned size, unsigned thread, bool reads, bool strong) {
     const Site &site = places.sites[index];
     Operation operation = site.operation;
@@ -840,7 +879,7 @@ __attribute__((noinline)) void examine_any(unsigned index, uintptr_t address, un
         if (visits && operation != load) order.flags[address] = now;
         else if (!visits && operation != store) see_flag(address);
     }
-    bool reported = false;
+    bool looks = running.initcheck && reads;         // for unset bytes, the first of which is reported
     GlobalTouch stored;
     uint16_t again = 0;
     Cell *cells = &order.cells[part][at];
@@ -850,33 +889,23 @@ __attribute__((noinline)) void examine_any(unsigned index, uintptr_t address, un
         Cell &cell = cells[i];
         step = of_words && cell.of_word ? word_bytes : 1;
         bool unwritten = cell.write.epoch < order.block_epoch;
-        if (running.initcheck && reads && unwritten && !reported) {
-            auto size_at = [=](uintptr_t at) -> uint8_t {
-                const Touch &write = cell_of(part, at - order.shared_low[part]).write;
-                return write.epoch < order.block_epoch ? 0 : places.sites[write.site].size;
-            };
-            if (find_unset(address, size, order.shared_low[part], order.shared_bytes[part], size_at))
-                report(findings(), "initcheck", "uninitialized", site.pc, thread, nullptr, address, size,
-                       format("read of uninitialized shared memory, at %s: no thread of this block has written it",
-                              element_of(*site.range, address - site.range->low, size).c_str()));
-            reported = true;
-        }
+        if (UNLIKELY(looks && unwritten)) report_unset(index, address, size, thread, part), looks = false;
         if (running.racecheck) {
             bool of_bulk = UNLIKELY(cell.copies | cell.sources) && !order.bulk.empty() && (cell.copies || operation != load);
-            if (of_bulk && races_under_way(index, thread, address + i, size)) return;
+            if (of_bulk && races_under_way(index, thread, address + i, size)) return end_with_race(i, address, size, looks);
             if (UNLIKELY(cell.copies) && !of_bulk)
-                return race_with_copy(index, thread, cell.write, address + i, size);
+                return race_at(i, cell.write, address, size, looks, nullptr);
             bool both_atomic = operation == atomic && cell.atomic;
             if (!unwritten && !both_atomic && !ordered(cell.write, thread) && !excused(operation, thread, cell.write, false)) {
                 if (operation != store || cell.atomic)
-                    return race(index, thread, cell.write, address + i, size, operation == load ? "write and read" : "both write");
+                    return race_at(i, cell.write, address, size, looks, operation == load ? "write and read" : "both write");
                 static_cast<Touch &>(stored) = cell.write, again |= ((1 << step) - 1) << i;
             }
             if (UNLIKELY(hidden)) {
                 const Hidden &other = hidden[i];
                 if (other.epoch == order.epoch && !(operation == atomic && other.atomic) && !knows(thread, other.atomic)
                     && !ordered(other, thread) && !excused(operation, thread, other, false))
-                    return race(index, thread, other, address + i, size, operation == load ? "write and read" : "both write");
+                    return race_at(i, other, address, size, looks, operation == load ? "write and read" : "both write");
             }
             if (operation != load) {
                 const Touch *found = nullptr;
@@ -884,11 +913,11 @@ __attribute__((noinline)) void examine_any(unsigned index, uintptr_t address, un
                     if (read.epoch && !ordered(read, thread) && !excused(operation, thread, read, false)) found = &read;
                 };
                 for (const Touch &read : cell.read) look(read);
-                if (found) return race(index, thread, *found, address + i, size, "read and write");
+                if (found) return race_at(i, *found, address, size, looks, "read and write");
             }
             if (UNLIKELY(cell.has_more) && (cell.has_updates || operation != load)) {
                 if (const Touch *found = find_more(address + i, operation, thread))
-                    return race(index, thread, *found, address + i, size,
+                    return race_at(i, *found, address, size, looks,
                                 places.sites[found->site].operation == load ? "read and write" : operation == load ? "write and read" : "both write");
                 if (operation == store) order.more.erase(address + i), cell.has_more = cell.has_updates = false;   // they are before it
             }
