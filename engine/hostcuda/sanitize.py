@@ -277,6 +277,7 @@ def prepare(tools: str, options: Sequence[str] = (), programs: bool = True) -> N
     call = f"checking.engine_files(sys.argv[1:], {programs})"
     program = f"import sys; from hostcuda import checking; {call}"
     environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": tools}
+    # -P: Python imports no modules from the working folder
     processes.run(
         [sys.executable, "-P", "-c", program, *options], environment, capture=True
     ).require("preparing the engine")

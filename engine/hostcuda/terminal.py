@@ -48,12 +48,12 @@ def application(name: str, version: str, about: str) -> typer.Typer:
     """
     app = typer.Typer(
         name=name,
-        cls=_Commands,
+        cls=_Commands,  # prints a message when Ctrl-C ends a command
         help=about,
         epilog="HOSTCUDA_ENGINE=cpu or gpu chooses the engine; by default it is the GPU where there is one.",
         context_settings={"help_option_names": ["-h", "--help"]},
         no_args_is_help=True,
-        pretty_exceptions_enable=False,
+        pretty_exceptions_enable=False,  # `run` below writes the messages of errors
         rich_markup_mode=None,
     )
 

@@ -568,7 +568,7 @@ def guard(source: str = "", headers: Collection[str] = ()) -> None:
         If kernels are not compiled with g++.
     """
     require_gcc()
-    checkmode.untrusted = True
+    checkmode.untrusted = True  # g++ then gets further flags for check mode
     toolchain.processor_seconds = _COMPILER_SECONDS
     if checkmode.TOOLS:
         # the hooks of check mode then notice a kernel that overwrites its return addresses

@@ -145,6 +145,7 @@ def running_sum(page: Page, terms: int = 4096, part: int = 16) -> None:
     """
     if terms < 1 or part < 1:
         raise LabError(f"draw.running_sum: {terms} terms in parts of {part}; at least one of each")
+    # 0: all ones are summed in half
     halves, levels, exact = sum_ones(terms, 0), sum_ones(terms, part), np.arange(1, terms + 1)
     stop = int(halves.max())
     message = (

@@ -545,6 +545,7 @@ def pool(page: Page, lane: int = 0) -> None:
     """
     if not 0 <= lane < WARP:
         raise LabError(f"draw.pool: lane {lane}; a warp's lanes are 0 to {WARP - 1}")
+    # A lane's first row of the product is lane // 4, whose lowest bit is the row in the square.
     upper, lower = lane & ~4, lane | 4
     pair = {upper: style.ORANGE, lower: style.SKY}
     m, _, first = locate_sums(upper)[0]  # the map of both lanes, and their first column

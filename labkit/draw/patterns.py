@@ -194,8 +194,8 @@ def ring(
     read : float
         How long the consumers read a tile.
     rings : mapping of str to (int, str)
-        A panel's name, the number of stages, and what the producer does when a tile is full:
-        "bar.sync" or "bar.arrive".
+        A panel's name, the number of stages (tiles that the buffer has room for), and what the
+        producer does when a tile is full: "bar.sync" (it waits for the consumers) or "bar.arrive".
     """
     rings = rings or {"one buffer": (1, "bar.sync"), "three stages": (3, "bar.arrive")}
     if not 1 <= len(load) <= WARP or not all(0 < time < 1e6 for time in (*load, read)):

@@ -54,7 +54,8 @@ def network(
     """
     layers, name = list(preset), getattr(preset, "name", "the network")  # a list has no name
     activation, tail = _NETWORKS.get(name, ("", []))
-    # Stages: (maps, side). The steps between them: (name, detail, side of the window, multiply-adds).
+    # Stages: (maps, side). The steps between them: (name, detail, side of the window, multiply-adds of
+    # 1 image).
     stages, steps = [(layers[0].C, layers[0].H)], []
     for i, layer in enumerate(layers):
         steps.append((f"conv{i + 1}", f"{layer.K}×{layer.K}{activation}", layer.K, layer.macs(1)))

@@ -195,6 +195,6 @@ def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
         page.alt += (
             f" {name}: {', '.join(f'{us:.3g} with {threads:,}' for threads, us in line.items())}."
         )
-    set_ticks(ax.xaxis, log_ticks(*ax.get_xlim(), (1,)))
-    set_ticks(ax.yaxis, log_ticks(*ax.get_ylim(), (1, 2, 5)))
+    set_ticks(ax.xaxis, log_ticks(*ax.get_xlim(), (1,)))  # at the powers of ten
+    set_ticks(ax.yaxis, log_ticks(*ax.get_ylim(), (1, 2, 5)))  # and at 2 and 5 times these
     name_ends(page, ax, right, ends, table.columns[:1])

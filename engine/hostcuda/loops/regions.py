@@ -109,7 +109,7 @@ class RegionBuilder:
                 region, open_item, section = None, None, outer_section
             # the open item is the last one
             items.insert(len(items) - (open_item is not None), step)
-            if outer_section:
+            if outer_section:  # once per warp, which runs the whole block
                 self._add_warp_step(outer_section, step)
 
         for step in steps:

@@ -61,6 +61,7 @@ def variable_at(address: int, kind: type[Any] = ctypes.c_void_p) -> Any:
 
     `kind` is its type. `Refused` if the host may not write there.
     """
+    # True: that the host can write there
     require_host_memory(
         "failed: the address of a result or a list", address, ctypes.sizeof(kind), True
     )

@@ -105,7 +105,7 @@ class Memory:
                     f"{span[1]} bytes, which is freed only as a whole, by its first address"
                 )
             raise Refused(INVALID_VALUE, f"failed: cudaMalloc gave no {address:#x}{cause}")
-        if address in self.pooled:  # memory of cudaMallocAsync
+        if address in self.pooled:  # memory of cudaMallocAsync; 0: on the default stream
             return self.cudaFreeAsync(address, 0)
         self.managed.discard(address)
         native.mem_free(address)
@@ -151,7 +151,7 @@ class Memory:
         """
         if address and address not in self.pinned:
             raise Refused(INVALID_VALUE, f"failed: {address:#x} is no allocation of cudaMallocHost")
-        native.synchronize()
+        native.synchronize()  # kernels and copies may still use the memory
         if self.pinned.pop(address, None):
             native.map_host_memory(address, 0)  # 0: kernels may no longer use it
 
@@ -396,7 +396,7 @@ class Memory:
                 # elements of 1 byte; False: the call does not wait
                 native.memset(1, address, value & 0xFF, size, self._find_stream(stream), False)
             else:
-                native.synchronize()
+                native.synchronize()  # kernels may still use the variable
                 ctypes.memset(address, value & 0xFF, size)
 
     def cudaMemset2D(

@@ -362,6 +362,7 @@ def memcpy(kind: str, to: int, source: int, size: int, stream: int | None, wait:
     `kind` is "HtoD", "DtoH" or "DtoD"; `to` and `source` are addresses.
     """
     call = f"cuMemcpy{kind}"
+    # the program's line, for check mode's findings
     _record_call_site("a copy to the host" if kind == "DtoH" else "a copy")
     # the argument 0: the library does not wait; `_wait` does, which Ctrl-C can end
     check(library().hc_memcpy(to, source, size, stream, 0, kind.encode()), call)
@@ -387,7 +388,7 @@ def memset(width: int, to: int, value: int, count: int, stream: int | None, wait
     `count` elements of `width` (1, 2 or 4) bytes become `value`; the first is at the address `to`.
     """
     call = f"cuMemsetD{8 * width}"
-    _record_call_site("a fill")
+    _record_call_site("a fill")  # the program's line, for check mode's findings
     check(library().hc_memset(to, value, width, count, stream, 0), call)  # 0: it does not wait
     if wait:
         _wait(call, _library.hc_stream_synchronize, stream)
@@ -663,7 +664,7 @@ def launch(
     """
     global _last_kernel
     _last_kernel = name
-    _record_call_site("a launch")
+    _record_call_site("a launch")  # the program's line, for check mode's findings
     check(
         _library.hc_launch(
             kernel,

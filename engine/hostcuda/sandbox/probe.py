@@ -45,6 +45,7 @@ def probe_network(port: int, name: str) -> Iterator[str]:
         with contextlib.suppress(OSError), socket.socket(family, kind) as connection:
             connection.settimeout(2)
             connection.connect(address)  # for datagrams this only looks up the route
+            # an abstract name begins with a 0 byte, and is written with an @
             yield f"reaches {address if isinstance(address, str) else address[0]}".replace(
                 "\0", "@"
             )

@@ -344,7 +344,7 @@ def run_untried(
         line,
         env={**variables, **(environment or {})},
         cwd=scratch,
-        start_new_session=True,
+        start_new_session=True,  # so that `_kill` also ends its child processes
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -72,6 +72,7 @@ def prepare(text: str, own: Callable[[str], bool]) -> tuple[str, list[Place]]:
                 by_pointer.setdefault((block.function, accessed[1]), found)
             elif accessed:
                 moved[at] = len(places), (block.function, accessed[1])
+            # before the call, the access's number goes into the variable in which check mode finds it
             lines[at] = f"  store i32 {len(places)}, ptr @hostcuda_site, align 4\n{lines[at]}"
             places.append(found)
     uses = _find_uses(lines, moved, place) if moved else {}

@@ -233,7 +233,7 @@ def runtime(checked: bool) -> Path:
             "-std=gnu++17",
             "-O2",
             "-fvisibility=hidden",
-            "-fno-strict-aliasing",
+            "-fno-strict-aliasing",  # memory may be read as another type than it was written
             f"-I{RUNTIME}",
             f"-I{INCLUDE}",
         ]
