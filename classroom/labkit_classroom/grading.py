@@ -523,7 +523,10 @@ def digest_task(number: str | Path) -> str:
 
 
 def digest_tasks() -> dict[str, str]:
-    """Return the `digest_task` of all exercises that are known here, by their numbers."""
+    """Return the `digest_task` of all exercises that are known here, by their numbers.
+
+    A result with another digest (`grader`) was graded by an earlier version.
+    """
     return {number: digest_task(number) for number in exercises()}
 
 

@@ -139,7 +139,7 @@ def make_unequal_case(case: Mapping) -> dict | None:
     }
     smaller: dict[str, int] = {}
     for name, value in sizes.items():
-        size = value - 1 - value % 2
+        size = value - 1 - value % 2  # the next smaller odd number
         while size in smaller.values():
             size -= 2
         smaller[name] = max(1, size)
@@ -161,7 +161,7 @@ def make_unequal_case(case: Mapping) -> dict | None:
         added to `taken`.
         """
         ordered = sorted(factors, key=lambda factor: (len(taken & {*factor[0]}), len(factor[0])))
-        for count in range(1, 5):
+        for count in range(1, 5):  # the number of factors of the dimension
             for chosen in itertools.islice(itertools.combinations(ordered, count), _MOST_PRODUCTS):
                 if math.prod(before for _, before, _ in chosen) == length:
                     taken.update(

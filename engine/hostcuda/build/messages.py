@@ -54,7 +54,7 @@ _LEADS_HERE = re.compile(r"required from|note: in instantiation of .* requested 
 
 
 def find_file_name(source: str) -> str:
-    """Return a source's file name for messages: that of a ``#line`` directive in its first line, or else `NAME`."""
+    """Return a source's file name for messages: that of a ``#line`` in its first line, or else "kernel.cu"."""
     line = re.match(r'\s*#\s*line\s+\d+\s+"([^"]+)"', source)
     return line[1] if line else NAME
 

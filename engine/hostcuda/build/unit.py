@@ -139,7 +139,10 @@ class Unit:
 
     @property
     def nvccs_source(self) -> str:
-        """The source's text as nvcc gets it: within ``extern "C"``, if kernels shall keep their plain names."""
+        """The source's text as nvcc gets it: within ``extern "C"``, if kernels shall keep their plain names.
+
+        A profile without a GPU has nvcc compile it, for the kernels' registers.
+        """
         return (
             f'extern "C" {{\n#line 1 "{messages.NAME}"\n{self.source}\n}}\n'
             if self.extern_c
@@ -332,11 +335,11 @@ class Unit:
         ]
         texts = [file.text for file in rewritten]
         if self.program:
-            texts = self._add_entry(texts)
+            texts = self._add_entry(texts)  # a variable that has the address of its `entry`
         # where kernels are not trusted, this function refuses texts by an exception
         for text in texts if before_compile else ():
             before_compile(text)
-        # the options "-lNAME" and "-LFOLDER" of a program
+        # the options "-lNAME" and "-LFOLDER" of a program, without CUDA's own libraries
         libraries = [
             word
             for word in self.options.words

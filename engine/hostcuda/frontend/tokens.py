@@ -74,7 +74,7 @@ def mask(text: str) -> str:
             return blank(lexeme)
         if match["raw"] or match["string"] or match["char"]:
             quote = lexeme.index("'" if match["char"] else '"')  # behind a prefix: u8"text"
-            if not lexeme[quote + 1 :]:
+            if not lexeme[quote + 1 :]:  # the mark alone: the literal does not end
                 return blank(lexeme)
             return " " * quote + lexeme[quote] + blank(lexeme[quote + 1 : -1]) + lexeme[-1]
         return lexeme

@@ -214,8 +214,9 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
     -------
     list of dict
         tool, kind, kernel, file, line, block, thread, other (for a race: file, line, thread),
-        address, size, buffer (base, bytes, missed_by), count, message. Reports of one error by
-        several threads become one finding; its count is their number.
+        address, size, buffer (of the nearest allocation: base, bytes, and missed_by, the bytes by
+        which the access is beyond it), count, message. Reports of one error by several threads
+        become one finding; its count is their number.
     """
     blocks, current = [], None  # a block: the line of an error, and the indented lines below it
     for raw in text.splitlines():
