@@ -278,6 +278,7 @@ def counted(
     modules, and the profile has registers and occupancy, too; without modules it has none.
     """
     rows, sites = [], []
+    # after Ctrl-C nothing more is compiled
     figures, compiler, remark = _find_compiler_figures(
         records, () if ended.interrupted else modules
     )

@@ -32,6 +32,7 @@ def cache_dir() -> Path:
 
     EngineError if this user has no home folder.
     """
+    # [0]: the name, HOSTCUDA_CACHE_DIR or LABKIT_CACHE_DIR
     return of_user(variable("CACHE_DIR")[0], "XDG_CACHE_HOME", "~/.cache", "hostcuda")
 
 

@@ -384,6 +384,7 @@ def kernels(page: Page, table: pd.DataFrame) -> None:
         for i, name in enumerate(names)
     }
     page.legend(26, 69, colors)
+    # beside: numbers that do not fit into their parts are written beside the bar
     bars = _draw_stacks(page, 80, times, colors, ms, beside=True)
     page.alt = f"Bar chart, op time kernel by kernel. {bars} {data.note}".strip()
     page.plain = "Figure: op time kernel by kernel"

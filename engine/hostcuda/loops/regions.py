@@ -143,7 +143,7 @@ class RegionBuilder:
                 insert_once(step, close=True)
             elif step.variable and (step.variable.role == "uniform" or step.variable.shared):
                 insert_once(step, close=False)
-            elif step.update and step.update[0].role == "uniform":
+            elif step.update and step.update[0].role == "uniform":  # [0]: the variable
                 # ``n += 1``: behind what reads the n before that
                 is_read = open_item is not None and step.update[0] in open_item.used_variables()
                 insert_once(step, close=is_read)

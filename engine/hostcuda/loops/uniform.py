@@ -297,7 +297,7 @@ def require_uniform(kernel: KernelPlan) -> None:
                     raise NeedsFibers(f"the jump of line {line}, past a {waits}, {reason}")
                 # a return of some threads only: each thread does it, and is masked afterwards
                 step.kind = "statement"
-        if step.update and step.update[0].role == "uniform":
+        if step.update and step.update[0].role == "uniform":  # [0]: the variable
             step.update[0].changed_uniformly.append(step.node.first)
 
 

@@ -361,7 +361,7 @@ class Memory:
     def cublas_matrix(
         self, address: int, letter: int, rows: int, columns: int, leading: int, size: int
     ) -> None:
-        """Raise `Refused` if a matrix of a cuBLAS product is larger than the memory at its address.
+        """Raise `Refused` if a matrix of a cuBLAS product is larger than the device memory at its address.
 
         `letter` is the code of the matrix's name, ord("A"); `leading` is its leading dimension, the
         numbers from a column to the next one; `size` is the number of bytes of a number.

@@ -575,7 +575,8 @@ def connect(module: compiler.Module) -> _Runtime:
     callback = ctypes.CFUNCTYPE(
         ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong)
     )(runtime.call)
-    # the program's variable hostcuda_host becomes the address of the callback
+    # the program's variable hostcuda_host becomes the address of the callback; get_global returns
+    # (address, bytes)
     variable_at(module.get_global("hostcuda_host")[0]).value = ctypes.cast(
         callback, ctypes.c_void_p
     ).value
@@ -589,7 +590,8 @@ def connect(module: compiler.Module) -> _Runtime:
 
 def find_entry(module: compiler.Module) -> int:
     """Return the address of the function by which a compiled program is entered: ``main``, or another host function."""
-    # the variable is read-only once the module is loaded
+    # not by `variable_at`, which wants to write: once the module is loaded, the variable is read-only;
+    # [0]: its address
     return ctypes.c_size_t.from_address(module.get_global("hostcuda_main")[0]).value
 
 

@@ -101,7 +101,7 @@ def build_library(checks: bool = bool(checkmode.TOOLS), with_header: bool = True
             "-shared",
             "-o",
             str(path),
-            *(words[-1] for words in compilations),
+            *(words[-1] for words in compilations),  # the object files
             # flags for the shared C++ library, where the compiler would take the static one
             *toolchain.choose_shared_library(tuple(command)),
             "-ldl",

@@ -325,7 +325,7 @@ def mem_free(address: int) -> None:
 
 
 def mem_release(address: int) -> None:
-    """Wait for the device and free an allocation, in a destructor: a fault is raised by the next call that waits."""
+    """Wait for the device and free an allocation, for a destructor: the next call that waits raises a fault."""
     if _finished:  # at Python's exit the engine has stopped, and its memory is gone
         return
     _wait_quietly()
@@ -618,7 +618,7 @@ def variable_at(address: int) -> str | None:
     return next(
         (
             layout.demangle(symbol)
-            for module in [*_modules.values()]
+            for module in [*_modules.values()]  # a list: another thread may load a module
             for symbol, (base, size) in module.layout.variables.items()
             if base <= address < base + size
         ),
@@ -631,7 +631,7 @@ def variable_range(address: int) -> tuple[int, int] | None:
     return next(
         (
             (base, size)
-            for module in [*_modules.values()]
+            for module in [*_modules.values()]  # a list: another thread may load a module
             for base, size in [*module.asked]
             if base <= address < base + size
         ),

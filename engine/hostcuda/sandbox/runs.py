@@ -124,7 +124,7 @@ class SandboxEnded:
 
 def in_container() -> bool:
     """Return whether a container serves as the sandbox, in place of bubblewrap."""
-    return variable("SANDBOX")[1] == "container"
+    return variable("SANDBOX")[1] == "container"  # [1]: the value
 
 
 # ------------------------------------------------------------------ Its file system and environment
