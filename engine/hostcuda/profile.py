@@ -156,7 +156,7 @@ class Profile:
         counts = self.sites.drop(columns=["launch", "worst"], errors="ignore").groupby(
             keys, sort=False, dropna=False
         )
-        return counts.sum(min_count=1).reset_index()
+        return counts.sum(min_count=1).reset_index()  # a count that is not known stays NaN
 
     def traffic(self) -> HTML:
         """Return the columns of `summary` that are not all zero, as a table for a page or a terminal."""

@@ -96,7 +96,7 @@ class Step:
 
 
 def why_not() -> str:
-    """Return why no thread can be followed here; empty if one can."""
+    """Return why no thread can be followed here, line by line (`follow`); empty if one can."""
     if not instrument.can_instrument():
         return "a thread can be followed on x86-64 processors alone"
     if toolchain.is_clang(toolchain.find()):

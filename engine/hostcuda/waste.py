@@ -51,8 +51,8 @@ def find_waste(launches: Sequence[Mapping], source: str = "") -> Waste | None:
     launches : sequence of mapping
         The facts of `hostcuda.checking.LaunchRecord` by their names: ``block``, ``sites``.
     source : str
-        The text in which the sites have their line numbers; it tells arrays with rows, and indices
-        that are data.
+        The text in which the sites have their line numbers. It shows which arrays have rows, and
+        which indices are data.
     """
     sites = [site for launch in launches for site in launch["sites"] if site["requests"]]
     total = sum(_count_units(site) for site in sites)
@@ -63,8 +63,8 @@ def find_waste(launches: Sequence[Mapping], source: str = "") -> Waste | None:
         fills = _fill_sectors(launch["sites"])
         for site in launch["sites"]:
             if site["requests"] and site["line"]:
-                spare = fills and _is_near(site)
-                wastes += _find_wastes_of(site, launch["block"], code, spare)
+                is_spared = fills and _is_near(site)
+                wastes += _find_wastes_of(site, launch["block"], code, is_spared)
     wastes += [waste for launch in launches for waste in _find_idle_threads(launch)]
     largest = max(wastes, key=lambda waste: waste.units, default=None)
     if largest is None or largest.units >= _LEAST_SHARE * total:

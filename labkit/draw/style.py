@@ -357,6 +357,7 @@ def save(page: Page, path: str | Path) -> None:
 def png(page: Page) -> bytes:
     """Return the page as the bytes of a PNG file, with its alternative text."""
     raw, out, metadata = io.BytesIO(), io.BytesIO(), PngInfo()
+    # not compressed: it is read again at once
     page.fig.savefig(raw, format="png", dpi=DPI * DENSITY, pil_kwargs={"compress_level": 0})
     # 96 colours: a third of the size at no visible loss.
     image = Image.open(raw).convert("RGB").quantize(96, dither=Image.Dither.NONE)

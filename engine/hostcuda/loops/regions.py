@@ -86,6 +86,8 @@ class RegionBuilder:
         """Split the steps of a block of statements into items, which will be loops over the threads or the warps.
 
         So no thread passes a barrier before all have reached it: the loop before it has then ended.
+        For example, ``a; __syncthreads(); b;`` becomes two regions, and ``a; __syncwarp(); b;`` a section
+        of a region, the step __syncwarp() and a region.
 
         An item is a `Region` (a loop over threads), a `Section` (a loop over warps, whose regions are
         loops over a warp's lanes), or a step that is done once. The items are in the order of the

@@ -312,7 +312,7 @@ def run_untried(
         What it reads, for example a nonce.
     limits : Limits, optional
     walled : bool
-        Without the sandbox, only the limits hold.
+        False: run it outside of the sandbox, where only the limits hold.
     """
     limits = limits or Limits()
     scratch = Path(scratch).resolve()

@@ -125,7 +125,7 @@ def write_engine(
         write(out / name, (_JS / name).read_bytes())
     for name, path in _PLAIN.items():
         write(out / name, path.read_bytes())
-    # its JavaScript holds its WebAssembly as a string: they become two files
+    # Binaryen's JavaScript holds its WebAssembly as a string: they become two files
     write(out / "binaryen.js", _remove_wasm(_BINARYEN.read_text(encoding="utf-8")))
     python = _zip({**engine_files(), **(more or {})})
     own = {
