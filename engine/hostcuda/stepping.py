@@ -113,7 +113,7 @@ def follow(
     block: Sequence[int] = (0, 0, 0),
     before: int = 0,
 ) -> list[Step]:
-    """Follow one thread of a launch.
+    """Follow one thread of a launch: list the lines that it runs, with variables and accesses to memory.
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ def table(
         raise EngineError(
             f"no column {missing[0]!r} in this table; it has {', '.join(map(str, frame.columns))}"
         )
-    import pandas as pd
+    import pandas as pd  # here, as in `cell`, because it loads slowly
 
     texts = pd.DataFrame(
         {heading: [form(name, v) for v in frame[name]] for name, heading in columns.items()}

@@ -54,7 +54,7 @@ def application(name: str, version: str, about: str) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
         no_args_is_help=True,
         pretty_exceptions_enable=False,  # `run` below writes the messages of errors
-        rich_markup_mode=None,
+        rich_markup_mode=None,  # help in plain text
     )
 
     def show_version(is_given: bool) -> None:  # typer calls it before it looks at the sub-command

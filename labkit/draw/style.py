@@ -166,7 +166,7 @@ class Page:
         self._down = 19 if note else 0
         self.width, self.height = width, round(height) + self._down
         self.fig = Figure(figsize=(width / DPI, self.height / DPI), dpi=DPI)
-        FigureCanvasAgg(self.fig)
+        FigureCanvasAgg(self.fig)  # becomes the figure's canvas: draws into memory, in no window
         pixels = Affine2D().scale(1 / DPI, -1 / DPI).translate(0, (self.height - self._down) / DPI)
         self.pixels = pixels + self.fig.dpi_scale_trans
         # a title that the caller of the figure gave replaces this one; a subtitle of his is added
@@ -319,9 +319,10 @@ class Page:
             FancyArrowPatch(
                 *ends,
                 arrowstyle=style,
-                mutation_scale=NORMAL,
+                mutation_scale=NORMAL,  # the size of the head
                 color=color,
                 lw=lw,
+                # without them the arrow would end 2 points before the positions
                 shrinkA=0,
                 shrinkB=0,
                 transform=self.pixels,

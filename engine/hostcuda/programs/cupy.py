@@ -338,6 +338,7 @@ class RawModule:
         LogicError if there is no such kernel.
         """
         function = raw.find_function(self._module, name, self._names)
+        # given by a lambda, because a RawKernel compiles only when it is first used
         kernel = _Launchable(lambda: function)
         kernel._cooperative = self._cooperative
         return kernel

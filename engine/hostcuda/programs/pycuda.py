@@ -255,7 +255,7 @@ def install() -> None:
         "driver": _make_module(
             "driver", **{name: getattr(driver, name) for name in driver.__all__}
         ),
-        "_driver": _make_driver_extension(),
+        "_driver": _make_driver_extension(),  # in place of PyCUDA's compiled part
         "compiler": _make_module(
             "compiler",
             **{

@@ -36,6 +36,7 @@ def probe_network(port: int, name: str) -> Iterator[str]:
     the abstract Unix socket `name`.
     """
     tries = [
+        # other machines: addresses that are reserved for examples
         (socket.AF_INET, socket.SOCK_DGRAM, ("192.0.2.1", 9)),
         (socket.AF_INET6, socket.SOCK_DGRAM, ("2001:db8::1", 9)),
         (socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", port)),
