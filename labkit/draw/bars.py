@@ -375,6 +375,7 @@ def kernels(page: Page, table: pd.DataFrame) -> None:
         index=["layer", "label"], columns="kernel", values="op_ms", sort=False
     )[names]
     share = times[names[0]] / times.sum(axis=1)  # of the first kernel, for the title
+    # "30 % to 42 %", or one share if both are the same text
     spread = " to ".join(dict.fromkeys((percent(share.min()), percent(share.max()))))
     about = data.subtitle(f"batch {batches[0]:,}")
     height = 98 + 32 * len(times.index.unique(0)) + 27 * len(times)

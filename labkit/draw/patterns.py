@@ -99,7 +99,7 @@ def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2) ->
             bars.append((team, image, start, start + time))
             # The barrier to the next team: both are there. The next one begins with this image.
             start = passed[team] = max(start + time, passed[team + 1])
-            barriers += [(team, start)] * (team < 2)
+            barriers += [(team, start)] * (team < 2)  # no team follows the store warps
     slowest = max(needed, key=needed.get)
     page.open(
         316,
