@@ -131,7 +131,7 @@ def read_roster(path: Path) -> Roster:
             what = f"the id {row['id']!r} is there twice" if row["id"] else "there is no id"
             raise LabError(f"{path}, line {line}: {what}. Gradebooks know students by their ids")
         try:
-            for value in extensions.values():
+            for value in extensions.values():  # refuse now what cannot be read; any time will do
                 extend_deadline(value, datetime.now(UTC))
         except LabError as error:
             raise LabError(f"{path}, line {line}: {error}") from None

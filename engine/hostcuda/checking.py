@@ -61,6 +61,7 @@ def engine_files(options: Sequence[str] = (), programs: bool = True) -> list[Pat
     CompileError if the compiler is missing or fails.
     """
     runtime = build_library()
+    # without a source: the headers depend on the options alone
     units = [
         make_unit("", options, no_extern_c=True, program=program)
         for program in ((False, True) if programs else (False,))

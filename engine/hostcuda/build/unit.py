@@ -622,4 +622,5 @@ def make_unit(
 def precompile_header() -> None:
     """Precompile the engine's header for sources without options, into the cache."""
     with contextlib.suppress(CompileError):  # compiling a kernel reports the error
+        # no source: the header does not depend on it
         make_unit("", no_extern_c=True).make_prelude()

@@ -28,8 +28,8 @@ def find_unsynchronized(text: str) -> list[tuple[str, int, str, str]]:
     """Return a list of (file, line, read, written): reads of ``volatile`` shared memory that lack a ``__syncwarp``.
 
     Such a read, as "s[i+16]", comes after a write at another index in the same function or loop,
-    with nothing between that synchronizes. The list has the first one of each array in each
-    function.
+    with nothing between that synchronizes: the lanes of a warp need not run in step, so that the
+    read may come first. The list has the first one of each array in each function.
     """
     if "volatile" not in text:
         return []

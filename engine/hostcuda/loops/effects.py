@@ -289,6 +289,7 @@ class EffectsReader:
         `span` (first, last) has the tokens of the value; `kind` is that of the variable's type, as
         `File.find_kind` returns it.
         """
+        # a member of a class or struct may keep a pointer or a reference to it
         effects = self.read_expression(
             *span, scope, copied=kind not in ("class", "struct", "reference")
         )
