@@ -14,6 +14,7 @@ from labkit.exercises.text import find_line
 
 # a word of C++; a string is one word
 WORD = re.compile(r'"(?:[^"\\\n]|\\.)*"|\w+|[-+*/%&|^<>=!]=|&&|\|\||<<|>>|\+\+|--|->|::|\S')
+_ENDLESS = re.compile(r"while \((?:true|1)\)|for \(;;\)")
 _NO_NAMES = {"char", "short", "int", "unsigned", "half", "float", "double", "const", "constexpr"}
 
 
@@ -46,6 +47,8 @@ Changes = Sequence[Difference]
 def list_differences(source: str, solution: str) -> list[Difference]:
     """Return the places where an attempt is not as the solution, in order; names and comments do not count."""
     source, solution = without_comments(source), without_comments(solution)
+    if endless := _ENDLESS.search(source):  # the other ways to write it are no difference
+        solution = _ENDLESS.sub(endless[0], solution)
     found = _compare(source, solution)
     # Names do not count, so those of the solution are replaced by the attempt's first.
     # (a name that only the solution has, a name that stands for it in the attempt) -> how often
@@ -88,6 +91,16 @@ def list_lines(changes: Changes) -> list[int]:
     return sorted({line for each in changes for line in range(each.first, each.last + 1)})
 
 
+def is_balanced(text: str) -> bool:
+    """Return whether a text has a closing bracket for each opening one, behind it."""
+    depth = 0
+    for sign in text:
+        depth += (sign in "([{") - (sign in ")]}")
+        if depth < 0:
+            return False
+    return not depth
+
+
 class _Word(NamedTuple):
     """A word of a source, the number of its line from 1, and the position behind it."""
 
@@ -116,7 +129,23 @@ def _compare(source: str, solution: str) -> list[Difference]:
             lines = [word.line for word in words[first:last]] or [ends[first].line]
             text = solution[right_ends[right_first].end : right_ends[right_last].end]
             found.append(Difference(ends[first].end, ends[last].end, text, min(lines), max(lines)))
-    return found
+    return _join_brackets(source, found)
+
+
+def _join_brackets(source: str, differences: Iterable[Difference]) -> list[Difference]:
+    """Return differences of which none has one bracket of a pair alone: ``sum[`` and ``][0]`` of a line are one."""
+    joined: list[Difference] = []
+    for each in differences:
+        before = joined[-1] if joined else None
+        is_part = before and not (
+            is_balanced(source[before.begin : before.end]) and is_balanced(before.right)
+        )
+        if is_part and before.last == each.first and ";" not in source[before.end : each.begin]:
+            right = f"{before.right}{source[before.end : each.begin]}{each.right}"
+            joined[-1] = Difference(before.begin, each.end, right, before.first, each.last)
+        else:
+            joined.append(each)
+    return joined
 
 
 def _read_lines(source: str) -> list[list[_Word]]:

@@ -19,7 +19,6 @@ from labkit.exercises.judge import (
     WRONG,
     Grade,
     GradeLine,
-    ask_about_finding,
     code_lines,
     judge_numbers,
     write_advice,
@@ -174,8 +173,7 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
     sentence = describe_repair(source, changes, outcome)
     if not is_wrong:
         return replace(result, place=f"{result.place} {sentence}".strip())
-    known = result.mistake or ask_about_finding(result)
-    return replace(result, mistake=f"{known} {sentence}".strip())
+    return replace(result, mistake=f"{result.mistake} {sentence}".strip())
 
 
 def _names_line(sentence: str) -> bool:

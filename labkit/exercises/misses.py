@@ -142,7 +142,7 @@ def _describe_bound(
     made = f"your kernel makes {format_number(number) if number else 'none'}"
     if bound.of:
         made += f", and {format_number(counts[on].get(bound.of, 0.0))} {name_counter(bound.of)}"
-    sentence = f"The exercise asks for {bound}; {made}."
+    sentence = f"The work takes {bound}; {made}."
     lines = "" if bound.is_least else _list_lines((bound.counter,), on, source, events)
     return f"{sentence} {lines}".strip()
 

@@ -62,6 +62,11 @@ _STATEMENT = re.compile(
     re.MULTILINE,
 )
 _CONDITION = re.compile(r"\bif \((.{1,200})\)[^()\n]*$", re.MULTILINE)
+# "> rows || c >": the comparison, what is between, and the comparison again
+_TWICE = re.compile(
+    r"(?<![<>=\-])([<>]=?)(?![<>=])([^<>;{}\n]{1,200}(?:\|\||&&)[^<>;{}\n]{1,100})(\1)(?![<>=])"
+)
+_ZEROED = re.compile(r"\b(?:int|unsigned|float|double) ([^;(){}\n]{1,100}\b0(?:\.0*)?f?);")
 _WRITES = re.compile(r"atomic\w+\(|\*?\w+(?:\[[^\]]*\])+ *[-+*/|&^]?=(?!=)")  # to memory
 _LOOP = re.compile(r"\b(?:for|while) \(")
 _ELEMENT = re.compile(r"(\w+)\[(\d)\] = ([^;{}\n]{1,200});")
@@ -83,6 +88,7 @@ def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Differen
     begin = code.find("{", max(code.find("__global__"), 0))  # of the first kernel's body
     found = [
         *_exchange_words(code),
+        *_exchange_twice(code),
         *_drop_conditions(code),
         *_add_barriers(code, suspects),
         *_add_conditions(code, suspects),
@@ -90,6 +96,8 @@ def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Differen
         *_exchange_elements(code),
         *_repeat_behind_loops(code),
         *_shift_indices(code),
+        *_leave_out_statements(code),
+        *_set_again_in_loops(code),
     ]
     # (rank, 0 is the likeliest; change), without those before the first kernel's body
     ranked = [(rank, change) for rank, change in found if change.begin > begin]
@@ -111,6 +119,14 @@ def _exchange_words(code: str) -> Iterator[tuple[int, Difference]]:
         for rank, right, count in _list_others(words, place + 2, names):
             end = matches[place + count - 1].end()
             yield rank, Difference(match.start(), end, right, line, line)
+
+
+def _exchange_twice(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield a comparison that stands twice in a line, as in ``r > rows || c > columns``, changed at both places."""
+    for match in _TWICE.finditer(code):
+        other = _OTHERS[match[1]][0]
+        line = find_line(code, match.start())
+        yield 0, Difference(match.start(1), match.end(3), f"{other}{match[2]}{other}", line, line)
 
 
 def _list_others(
@@ -264,8 +280,34 @@ def _repeat_behind_loops(code: str) -> Iterator[tuple[int, Difference]]:
 
 def _shift_indices(code: str) -> Iterator[tuple[int, Difference]]:
     """Yield each index of an array, and each bound of a loop, one further and one less far."""
-    for match in re.finditer(r"(?<=\w)\[([^\[\]\n]{1,100})\]|(?<=<) (\w+)(?=;)", code):
+    for match in re.finditer(
+        r"(?<=\w)\[([^\[\]\n]{1,100})\]|(?<=<) ([^<>=;()\n]{1,60})(?=;)", code
+    ):
         end = match.end(1) if match[1] else match.end(2)
         line = find_line(code, end)
         for step in (" + 1", " - 1"):
             yield 3, Difference(end, end, step, line, line)
+
+
+def _leave_out_statements(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield the kernel without each of its statements that has a line of its own."""
+    for statement in _STATEMENT.finditer(code):
+        line = find_line(code, statement.start(1))
+        # under an if of the line before, nothing would be left
+        if not code[: statement.start()].rstrip().endswith((")", "else")):
+            yield 3, Difference(statement.start(1), statement.end(1), "", line, line)
+
+
+def _set_again_in_loops(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield variables that a declaration before a loop sets to 0, set to 0 again at the beginning of the loop."""
+    heads = {begin: end for begin, end, _ in find_pairs(code, "()")}
+    for declaration in _ZEROED.finditer(code):
+        names = re.findall(r"(\w+) = 0(?:\.0*)?f?(?=[,;])", f"{declaration[1]};")
+        for loop in _LOOP.finditer(code, declaration.end()):
+            begin = code.find("{", heads.get(loop.end() - 1, len(code)))
+            if begin < 0 or code[heads[loop.end() - 1] + 1 : begin].strip():
+                continue
+            line = find_line(code, loop.start())
+            for name in names:
+                phrase = f"with `{name} = 0;` at the beginning of the loop in line {line}"
+                yield 1, Difference(begin + 1, begin + 1, f" {name} = 0;", line, line, phrase)

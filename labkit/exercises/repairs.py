@@ -17,6 +17,7 @@ from labkit.exercises.differences import (
     Changes,
     Difference,
     apply,
+    is_balanced,
     list_differences,
     list_lines,
 )
@@ -160,7 +161,7 @@ def _describe_change(code: str, change: Difference, is_alone: bool) -> tuple[str
         return f"with {_name_statement(right, code)}", f"behind {line}"
     # of several changes in a line, one that takes a whole statement away
     is_telling = is_alone or own.endswith(";")
-    if not right and is_telling and len(own) <= _QUOTED and _is_balanced(own):
+    if not right and is_telling and len(own) <= _QUOTED and is_balanced(own):
         return f"without `{own}`", f"in {line}"
     if change.last > change.first or ";" in right:
         return _CHANGE, f"in {line}"
@@ -173,16 +174,6 @@ def _describe_change(code: str, change: Difference, is_alone: bool) -> tuple[str
     return f"with {_name_role(before, code)}", f"in {line}"
 
 
-def _is_balanced(text: str) -> bool:
-    """Return whether a text has a closing bracket for each opening one, behind it."""
-    depth = 0
-    for sign in text:
-        depth += (sign in "([{") - (sign in ")]}")
-        if depth < 0:
-            return False
-    return not depth
-
-
 def _name_statement(text: str, code: str) -> str:
     """Return what a text adds: "a barrier", "a loop that changes `sum`"; it names only what the code names."""
     if barrier := BARRIER.search(text):
@@ -190,7 +181,8 @@ def _name_statement(text: str, code: str) -> str:
         return "a barrier under a condition" if is_conditional else "a barrier"
     kind = _STATEMENTS.get(WORD.findall(text)[0], "a statement")
     targets = [each for each in _TARGET.finditer(text) if re.search(rf"\b{each[1]}\b", code)]
-    if not targets or kind == "a brace":
+    # of a declaration of several variables no single one is the point
+    if not targets or kind == "a brace" or (kind == "a statement" and "," in text and targets[1:]):
         return kind
     return f"{kind} that {'changes' if targets[-1][2] else 'sets'} `{targets[-1][1]}`"
 

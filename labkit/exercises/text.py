@@ -42,6 +42,8 @@ _DROPPED = re.compile(
     r"(?<!<= )(?<!1 \+ )\b(?:n|rows|columns) / "
     r"(?:\([^()]*Dim[^()]*\)|\w*threads\b|warpSize\b|32\b|(gridDim\.x)\b)(?! \+ 1\b)"
 )
+# "workers = gridDim.x * blockDim.x": the number of all threads
+_ALL_THREADS = re.compile(r"\b(\w+) = (?:gridDim\.x \* blockDim\.x|blockDim\.x \* gridDim\.x)[,;]")
 _EXCHANGED = str.maketrans("/%", "%/")
 # the most characters of a text whose mistakes are explained: the rungs have up to 12,000
 EXPLAINED = 20_000
@@ -300,6 +302,10 @@ def _find_exchanged(code: str, right_lines: Iterable[str]) -> Iterator[str]:
 def _find_lost(code: str) -> Iterator[str]:
     """Yield sentences for what makes results too small: a remainder that no thread takes, or an int for a fraction."""
     match = _DROPPED.search(code)
+    for name in () if match else _ALL_THREADS.findall(code):
+        match = match or re.search(
+            rf"(?<!<= )(?<!1 \+ )\bn / (?:{name}\b|(gridDim\.x)\b)(?! \+ 1\b)", code
+        )
     quotient, divisor = (match[0], match[0].partition(" / ")[2]) if match else ("", "")
     # "n % gridDim.x" or "gridDim.x - 1": the remainder may be taken elsewhere
     if match and quotient.replace("/", "%") not in code and f"{divisor} - 1" not in code:

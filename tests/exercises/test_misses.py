@@ -43,7 +43,7 @@ def test_a_limit_that_is_not_kept_to_is_named_with_the_attempts_number():
         ),
     )
     assert text.startswith(
-        "The exercise asks for at least 19,600 shared load instructions; your kernel makes none."
+        "The work takes at least 19,600 shared load instructions; your kernel makes none."
     )
 
 

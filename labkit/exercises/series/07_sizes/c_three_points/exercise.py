@@ -37,6 +37,11 @@ def _as_pair(value: object) -> tuple[int, int]:
         for size, name in zip(value, ("rows", "maps"), strict=True)
     )
     if (rows, maps) not in (times := _read_times()):
+        if (maps, rows) in times:
+            raise LabError(
+                f"({rows}, {maps}) is {rows} rows in {maps} maps, which were not timed. {maps} rows in {rows} maps "
+                f"were: a pair is (rows, maps)"
+            )
         swept_rows, swept_maps = (sorted({pair[axis] for pair in times}) for axis in (0, 1))
         raise LabError(
             f"{rows} rows in {maps} maps were not timed; the sweep has "

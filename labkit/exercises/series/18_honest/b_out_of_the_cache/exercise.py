@@ -12,6 +12,7 @@ _LAYER, _IMAGES = LENET86[0], 100
 _BYTES = _LAYER.bytes(_IMAGES)  # of x, k and y
 _L2 = device("H200").l2_bytes
 _PAIRS_OF_X = -(-_L2 // (4 * _IMAGES * _LAYER.C * _LAYER.H * _LAYER.W))  # whose x alone fill L2
+_PAIRS_OF_Y = -(-_L2 // (4 * _IMAGES * _LAYER.M * _LAYER.Ho * _LAYER.Wo))
 _CASE, _MOST = "layer 1, 100 images", 1000
 
 
@@ -64,6 +65,10 @@ EXERCISE = Exercise(
                 f"{_find_other_size(attempt)}. Here x, k and y are float: four bytes per number."
             ),
             _find_other_size,
+        ),
+        Mistake(
+            "This is the answer if y alone took place in L2. A run also reads x, which takes place there, too.",
+            lambda attempt: attempt.counts[_CASE]["pairs"] == _PAIRS_OF_Y + 1 != _find_fewest()[0],
         ),
         Mistake(
             "A single pair is used again at once: no other bytes are moved in between.",

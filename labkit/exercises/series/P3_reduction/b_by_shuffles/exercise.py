@@ -94,7 +94,7 @@ EXERCISE = Exercise(
             "The mask of a shuffle has a bit for each lane that takes part, and here only the lower lanes have one: "
             "all 32 lanes have it in 0xffffffff.",
             lambda attempt: (
-                "absent lane" in attempt.findings and attempt.matches(r"__shfl\w+\(0x[0fF]{1,7},")
+                "absent lane" in attempt.wrong and attempt.matches(r"__shfl\w+\(0x[0fF]{1,7},")
             ),
         ),
         Mistake(

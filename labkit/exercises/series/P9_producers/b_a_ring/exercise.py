@@ -178,9 +178,10 @@ EXERCISE = Exercise(
         *STANDS_STILL,
         DIVERGES,
         Mistake(
-            "The consumers wait for one tile, and the sums that begin in tile i reach into tile i + 1: both have to be "
-            "full.",
+            "A sum reaches into two tiles. It may begin when both are full, and a stage may be released when no later "
+            "sum reads its tile. Which tile of the two does your last sum read, and which stage do you release?",
             lambda attempt: "race" in attempt.findings and not _names_next_tile(attempt),
+            vague=True,
         ),
         Mistake(
             _explain_first_tile,
