@@ -606,7 +606,7 @@ def _suggest_thread(grade: Grade) -> str:
             "inf - inf and inf / inf are nan. Go through the kernel for this element: which number is the first "
             "that is 0, inf or nan and should not be?"
         )
-    if match:
+    if match and "It looks as if" not in text:
         return (
             f"Which thread should store element {match[1]}, or add to it? Write down blockIdx and threadIdx, and "
             "go through the kernel with these numbers: what does it load, and where does it store?"

@@ -87,6 +87,7 @@ def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Differen
     code = code_only(source)
     begin = code.find("{", max(code.find("__global__"), 0))  # of the first kernel's body
     found = [
+        *_set_again_in_loops(code),
         *_exchange_words(code),
         *_exchange_twice(code),
         *_drop_conditions(code),
@@ -97,7 +98,6 @@ def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Differen
         *_repeat_behind_loops(code),
         *_shift_indices(code),
         *_leave_out_statements(code),
-        *_set_again_in_loops(code),
     ]
     # (rank, 0 is the likeliest; change), without those before the first kernel's body
     ranked = [(rank, change) for rank, change in found if change.begin > begin]
@@ -310,4 +310,4 @@ def _set_again_in_loops(code: str) -> Iterator[tuple[int, Difference]]:
             line = find_line(code, loop.start())
             for name in names:
                 phrase = f"with `{name} = 0;` at the beginning of the loop in line {line}"
-                yield 1, Difference(begin + 1, begin + 1, f" {name} = 0;", line, line, phrase)
+                yield 0, Difference(begin + 1, begin + 1, f" {name} = 0;", line, line, phrase)

@@ -26,6 +26,8 @@ from labkit.exercises.text import BARRIER, describe_slip, find_other_lines
 
 _MOST_PARTS = 16  # of an attempt that differ from the solution: with more, it goes another way
 _MOST_LINES = 3  # that are named
+_MOST_PHRASES = 2  # of one sentence
+_MOST_TOGETHER = 6  # changes of which needless ones are looked for
 _LIKELY = 24  # mutations that are tried before parts are left out of the solution
 _STATEMENTS = {
     "for": "a loop",
@@ -74,12 +76,19 @@ def find_repair(
                 return choice
         return ()
 
+    def leave_out_needless(changes: Changes) -> Changes:
+        """Return those of a few changes that are right together, none of which can be left out."""
+        for each in changes if len(changes) <= _MOST_TOGETHER else ():
+            others = [other for other in changes if other is not each]
+            changes = find_first([others]) or changes
+        return changes
+
     small = [(each,) for each in mutations]
     # too many differences: the attempt goes another way than the solution
     if not 0 < len(parts) <= _MOST_PARTS:
         return find_first(small)
     if len(alone := find_first(parts)) > 1:  # one difference of this part may be enough
-        alone = find_first([(each,) for each in alone]) or alone
+        alone = find_first([(each,) for each in alone]) or leave_out_needless(alone)
     if len(list_lines(alone)) == 1:
         return alone
     # The likeliest mutations, before a part of several lines: a change of one word says more.
@@ -95,7 +104,7 @@ def find_repair(
         if not needless
     ]
     if 0 < len(list_lines(needed)) <= _MOST_LINES and is_right(apply(source, needed)):
-        return needed
+        return leave_out_needless(needed)
     return find_first(small[_LIKELY:])  # the other mutations
 
 
@@ -122,8 +131,10 @@ def describe_repair(source: str, changes: Changes, outcome: str) -> str:
     phrases = [
         *dict.fromkeys((_CHANGE if place in vague else phrase, place) for phrase, place in phrases)
     ]
-    if any(phrase == _CHANGE and " to " in place for phrase, place in phrases):
-        what = f"{_CHANGE} in lines {join_words([*map(str, list_lines(changes))])}"
+    is_long = len(phrases) > _MOST_PHRASES
+    if is_long or any(phrase == _CHANGE and " to " in place for phrase, place in phrases):
+        lines = [*map(str, list_lines(changes))]
+        what = f"{_CHANGE} in line{'s' * (len(lines) > 1)} {join_words(lines)}"
     else:
         what = join_words([f"{phrase} {place}" for phrase, place in phrases])
     return " ".join([*slips, f"{what[0].upper()}{what[1:]}, {outcome}."])

@@ -199,7 +199,13 @@ def _describe_multiple(got: float, expected: float) -> Iterator[str]:
 
 
 def locate_elements(places: Sequence[int], shape: Sequence[int]) -> str:
-    """Return where elements of an array of one or two axes lie, as `locate` does; `places` are those in C order."""
+    """Return where elements of an array of one to three axes lie, as `locate` does; `places` are those in C order.
+
+    Of three axes, as of several matrices, the last two count.
+    """
+    if len(shape) == 3:
+        matrix = shape[1] * shape[2]
+        places, shape = [place % matrix for place in places], shape[1:]
     if len(shape) not in _NAMES:  # one axis, or two: {2: ("row", "column")}
         return ""
     columns = (*shape, 1)[1]  # 1 if there is only one axis

@@ -2,7 +2,8 @@
 
 import re
 
-from labkit.exercises import LAYER_1, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises import LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises.text import find_line
 
 _GEMM, _WARPS = "layer 1, gemm", 8 * 400  # a block has 8
 _PRODUCT = counted(
@@ -27,6 +28,19 @@ _CONDITION = re.compile(
     r"\bif \(((?!m < M\))[^;{}]{1,100})\)\s*\{?\s*(?:#pragma unroll\s*)?for \(int i\b"
 )
 
+# the loop over the terms of a tile, cut at the number of maps
+_CUT_AT_MAPS = re.compile(r"\bi < (?:min\((?:TILE, *M|M, *TILE)\)|M\b)")
+
+
+def _explain_cut(attempt: Attempt) -> str:
+    """Return which line lets the loop over the terms of a tile end at the number of maps, or ""."""
+    cut = _CUT_AT_MAPS.search(attempt.source)
+    return cut and (
+        f"Line {find_line(attempt.source, cut.start())} ends at M. `i` counts the terms of a sum there, not maps, so "
+        "where M is below TILE terms are lost. Let the loop as it was run only for threads whose map exists."
+    )
+
+
 EXERCISE = Exercise(
     title="No product without a map",
     subject=InPlaceOf("unroll_gemm", "b", LAYER_1),
@@ -34,6 +48,7 @@ EXERCISE = Exercise(
     goals=(_PRODUCT,),
     start_reaches=(128,),
     mistakes=(
+        Mistake(_explain_cut, lambda attempt: attempt.runs_wrong and _explain_cut(attempt)),
         Mistake(
             "Threads without a map load parts of the tiles for the others, and all threads of a block have to "
             "reach both barriers: put the condition before the loop over i, and nowhere else.",

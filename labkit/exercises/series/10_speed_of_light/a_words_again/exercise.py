@@ -274,6 +274,14 @@ EXERCISE = Exercise(
     start_reaches=(2,),
     mistakes=(
         Mistake(
+            "A stack of PAIRS windows lies on PAIRS + STEPS - 1 pairs of rows: the first window on STEPS of them, and "
+            "each further one begins a pair later. PAIRS + STEPS is one more.",
+            lambda attempt: (
+                "out of bounds" in attempt.findings
+                and re.search(r"\bPAIRS \+ STEPS\b(?! - )", _read_function(attempt))
+            ),
+        ),
+        Mistake(
             lambda attempt: (
                 f"`b1` is the word below that of `b0`, in the next row: PITCH / 2 words further. Yours is "
                 f"{_OTHER_WORD.search(_read_function(attempt))[1]} further."

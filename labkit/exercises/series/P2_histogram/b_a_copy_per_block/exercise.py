@@ -101,7 +101,8 @@ EXERCISE = Exercise(
                 attempt.count("busiest_warp", _PIXELS) >= 256
                 and attempt.count("reduction_requests", _PIXELS) <= 32
                 and attempt.matches(
-                    r"\bif \(threadIdx\.x == 0\)\s*\{?\s*for \([^;]*= 0; \w+ < 256; (?:\+\+\w+|\w+\+\+)\)"
+                    r"\bif \((?:threadIdx\.x|tid|t|thread) == 0\)\s*\{?\s*"
+                    r"for \([^;]*= 0; \w+ < 256; (?:\+\+\w+|\w+\+\+)\)"
                 )
             ),
         ),

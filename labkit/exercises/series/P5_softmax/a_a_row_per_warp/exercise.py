@@ -2,9 +2,10 @@
 
 import re
 
-from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, counted
 from labkit.exercises.causes import FEW_REGISTERS, TWO_INFINITE, UNSTORED_COLUMNS
 from labkit.exercises.practice import NO_LARGEST, OTHER_LARGEST, softmax
+from labkit.exercises.text import find_line
 
 _ROWS = "8 rows of 256"
 
@@ -14,6 +15,24 @@ def _begins_at_zero(source: str) -> bool:
     return any(
         re.search(rf"\b{name} = 0(?:\.0*)?f?\s*[,;]", source)
         for name in re.findall(r"\b(\w+) = f?maxf?\([^;]*\b\1\b", source)
+    )
+
+
+# "float largest = in[lane];"
+_FIRST_OF_LANE = re.compile(
+    r"\bfloat \w+ = \w+\[(?:lane|threadIdx\.x|\w+ \* columns \+ (?:lane|threadIdx\.x))\];"
+)
+
+
+def _explain_first(attempt: Attempt) -> str:
+    """Return which line begins the largest number with one that a lane need not have, or ""."""
+    first = _FIRST_OF_LANE.search(attempt.source)
+    line = find_line(attempt.source, first.start()) if first else 0
+    if f"out of bounds, line {line}:" not in attempt.wrong:
+        return ""
+    return (
+        f"Line {line} begins with the number of the lane, and a row may have fewer than 32 numbers: then the last "
+        "lanes have none. Begin with -INFINITY, which is below all numbers."
     )
 
 
@@ -46,6 +65,7 @@ EXERCISE = Exercise(
         counted("barriers", _ROWS, exactly=0, most={"named_barriers": 0}),
     ),
     mistakes=(
+        Mistake(_explain_first, _explain_first),
         TWO_INFINITE,
         NO_LARGEST,
         OTHER_LARGEST,

@@ -33,6 +33,25 @@ def _explain_halves(attempt: Attempt) -> str:
     )
 
 
+# "(const unsigned *)a + blockIdx.x * 256": a pointer to words, moved by as many as a matrix has halves
+_MOVED_BY_HALVES = re.compile(
+    r"\(const unsigned (?:int )?\*\)\s*"
+    r"(?:a \+ blockIdx\.x \* (256|16 \* 16)|b \+ blockIdx\.x \* (128|16 \* 8|8 \* 16))\b"
+)
+
+
+def _explain_block(attempt: Attempt) -> str:
+    """Return which line moves a pointer to words by a number of halves, or ""."""
+    moved = _MOVED_BY_HALVES.search(attempt.source)
+    if not moved:
+        return ""
+    halves, words = ("256", "128") if moved[1] else ("128", "64")
+    return (
+        f"Line {find_line(attempt.source, moved.start())} moves a pointer to words, of two halves each. A block's "
+        f"matrix has {halves} halves, which are {words} words."
+    )
+
+
 EXERCISE = Exercise(
     title="By hand",
     subject=Kernels(
@@ -43,6 +62,7 @@ EXERCISE = Exercise(
     goals=make_product_goals("5 products", loads=5 * 6, moved=5 * (2 * 384 + 512), operations=5),
     mistakes=(
         SINGLE_FLOATS,
+        Mistake(_explain_block, lambda attempt: attempt.runs_wrong and _explain_block(attempt)),
         RIGHT_FIRST_PRODUCT,
         Mistake(
             "Two instructions per product: one m16n8k16 adds all 16 terms. For it, a lane gives four words of a "
