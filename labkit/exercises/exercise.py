@@ -41,8 +41,8 @@ Counts = Mapping[str, float]  # counters of one case, by their friendly names
 # The limits of an attempt.
 ATTEMPT_S = 300.0  # for the whole attempt, compiler included
 RUN_S = 20.0  # of processor time for the launches of a case, which take less than a second
-TEXT_S = 8  # of processor time for one of several texts on one case
-TEXT_WAIT_S = 2 * TEXT_S  # for the same, its compiler included: on a busy machine it waits, too
+TEXT_S = 3  # of processor time for one of several texts on one case, without the compiler's
+TEXT_WAIT_S = 15  # for the same, the compiler included: on a busy machine it waits, too
 SOURCE_LINES, SOURCE_CHARACTERS = 1000, 1 << 16  # the rungs have up to 200 lines
 FILE_BYTES = 128 << 20  # of the largest file that the compiler or a kernel writes
 
