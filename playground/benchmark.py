@@ -110,6 +110,7 @@ class Watch(threading.Thread):
         """Sample the memory of the browser's processes every 0.1 s, and keep its maxima, until `ended` is set."""
         while not self.ended.wait(0.1):
             processes = self.processes
+            # of each process its share of all memory, and what it shares with no other
             sizes = {process: memory(process) for process in processes}
             pages = [sizes[process][0] for process in processes if processes[process] == "renderer"]
             private = sum(size for _, size in sizes.values())
@@ -131,6 +132,7 @@ class Watch(threading.Thread):
         for process, kind in self.processes.items():
             if kind == "renderer":  # a process that runs pages
                 with contextlib.suppress(OSError):  # it has ended
+                    # what follows the program's name in brackets, which may have blanks
                     text = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2]
                     ticks += sum(map(int, text.split()[11:13]))  # in user mode and in the kernel
         return ticks / os.sysconf("SC_CLK_TCK")
@@ -242,10 +244,11 @@ def measure_exercises(address: str, chosen: list[Exercise], rounds: int) -> None
     the memory of the page and what the processes have added [MB].
     """
     with Chromium() as browser:
+        # a text of the site: an empty page, whose script may import the site's modules
         browser.goto(f"{address}playground/licences.txt")
         watch = Watch(browser.processes())
         watch.start()
-        browser.evaluate(OPEN)
+        browser.evaluate(OPEN)  # starts the engine
         print(
             "| | Run | Count and check | Grade, start | Grade, solution | load | MB | more |",
             "|---" * 8 + "|",
@@ -261,13 +264,15 @@ def measure_exercises(address: str, chosen: list[Exercise], rounds: int) -> None
                 *sizes[-1],
             ]
             print("|", " | ".join([asked.number, *figures]), "|", flush=True)
+        # "1.2 (0.9)" of each click: the most seconds and processor seconds of any exercise
         most_of = [
             " (".join(f"{max(figures):.1f}" for figures in zip(*column, strict=True)) + ")"
             for column in zip(*rows, strict=True)
         ]
         most = [max(column, key=int) for column in zip(*sizes, strict=True)]
         print("|", " | ".join(["most", *most_of, "", *most]), "|")
-        # Stop is pressed `wait` milliseconds after the run begins
+        # Stop is pressed `wait` milliseconds after the run begins: while the kernel runs, or while
+        # another text is compiled. STOPPED does it, and returns two times in seconds.
         for name, request, wait in (
             ("a kernel", ENDLESS, 6000),
             ("a compilation", {**ENDLESS, "source": f"{ENDLESS['source']} // anew"}, 100),
@@ -295,7 +300,7 @@ def main() -> None:
         visits = [visit_page(address) for _ in range(options.rounds)]
         print("| page 04 | seconds | load | MB | more | loaded, MB |", "|---" * 6 + "|", sep="\n")
         for rows in zip(*visits, strict=True):  # a step's row in each visit
-            # of the fastest visit the cells, without the number of seconds before them
+            # the smallest row is that of the fastest visit: it begins with the seconds, not printed
             print("|", " | ".join(min(rows)[1:]), "|")
         if not options.page:
             chosen = [offered[number] for number in options.numbers or offered]

@@ -103,7 +103,7 @@ def list_exercises() -> list[dict]:
     for notebook in _read_notebooks():
         name, about = _find_part(notebook)
         part = parts.setdefault(name, {"name": name, "about": about, "exercises": []})
-        cells = live.find_live_cells(notebook.nb, offered, ()).values()
+        cells = live.find_live_cells(notebook.nb, offered, rungs=()).values()
         part["exercises"] += [
             {
                 "number": cell.name,

@@ -134,6 +134,7 @@ class Chromium:
 def memory(process: int) -> tuple[int, int]:
     """Return a process's memory in bytes: its share of all memory (PSS), and what it shares with no other."""
     try:
+        # a line is "Pss: 12 kB"; the first one is a heading
         lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()[1:]
     except OSError:  # it has ended
         return 0, 0

@@ -95,7 +95,8 @@ class Lenet86(Model):
     def forward(self, B: int) -> None:
         """Compute `scores` from the first B images of `x[0]`; keep what the backward pass needs of each stage.
 
-        A stage is a convolution with its pooling; `kernels` has those compiled for each.
+        A stage is a convolution with its pooling; `kernels` has those compiled for each. `winner`
+        gets the place of the largest value in each pooling window, which alone has a gradient.
         """
         for i, (stage, kernels) in enumerate(zip(self.sizes.stages, self.kernels, strict=True)):
             kernels.conv_relu_max_pool(
@@ -131,7 +132,8 @@ class Lenet86(Model):
 
         Image b of the batch has the label labels[chosen[b]]; both are int32 arrays on the device.
         The first argument of a kernel is its number of threads. A convolution's gradients are
-        summed per image and band (`count_bands`) first, then over all of these.
+        summed per image and band (`count_bands`) first, then over all of these. Only the largest
+        value of a pooling window has a gradient: `winner` has its place in the window.
         """
         kernels = self.kernels[0]  # those that are alike for all stages; [i] below: of stage i
         kernels.softmax_cross_entropy(

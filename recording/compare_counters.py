@@ -82,9 +82,9 @@ def count_on_gpu(counted_jobs: Sequence[jobs.Job]) -> pd.DataFrame:
 def count_on_cpu(counted_jobs: Sequence[jobs.Job]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Run the jobs on the CPU engine; return its counters and its accesses, two tables.
 
-    The first table has a row per launch: KEYS and the counters of `count_on_gpu`, except for the
-    *_needed. The second, `Profile.sites`, has a row per launch, kernel and access in the source.
-    Raises LabError if the program fails.
+    The first table has a row per launch: KEYS (program, shape, source, kernel) and the counters of
+    `count_on_gpu`, except for the *_needed. The second, `Profile.sites`, has a row per launch,
+    kernel and access in the source. Raises LabError if the program fails.
     """
     with jobs.write_program(counted_jobs) as (command, find_owners):
         # nvcc=False: the profile needs no registers and occupancy, which nvcc would tell
@@ -216,6 +216,7 @@ def separate_extra_wavefronts(theirs: pd.DataFrame) -> pd.DataFrame:
 def compare_tables(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
     """Put the engine's counters (`ours`) beside ncu's (`theirs`); return a row per launch and counter.
 
+    Rows belong together by KEYS: program, shape, source and kernel.
     Counters that are 0 in both are left out. The columns: launch (its number), program, shape,
     source, kernel, counter, counted (the engine's count), ncu, error (relative; infinite where ncu
     counts none). `attrs["left_out"]` names the programs that were not recorded with the source they

@@ -47,7 +47,8 @@ def list_jobs(rung: Rung) -> list[jobs.Job]:
         for layer in (*LENET86, *(LENET72 if on_both else ())) if not variant.library else ():
             with suppress(LabError):
                 variant.supports(layer)  # raises it if the variant cannot run there
-                # `images`: of one launch, or None if it takes any number
+                # `images`: of one launch, or None if it takes any number; `scope`: the layer's
+                # sizes and the variant's options, on which that depends
                 listed.append(
                     jobs.make_job(variant, layer, rung.images(variant.scope(layer)) or BATCH)
                 )

@@ -33,6 +33,7 @@ def measure_waves(module, multiprocessors: int, most: int = 5, times: int = 20_0
     `module` is experiments.cu, compiled. `times` is the length of the kernel's loop. Returns a row
     per number of blocks (x), with the median time (ms).
     """
+    # "Pi": its arguments are a pointer and an int
     compute, threads = module.get_function("compute").prepare("Pi"), 256
     compute.set_attribute(
         hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, SHARED_BYTES
@@ -73,7 +74,9 @@ def measure_latency(
     next one, in an array of `places` int32. `module` is experiments.cu, compiled. Returns a row per
     number of warps (x), with the median time (ms) and the loads per microsecond (rate).
     """
+    # "PPi": its arguments are two pointers and an int
     chase, rows = module.get_function("chase").prepare("PPi"), []
+    # 128 MiB of them, more than the L2 cache holds
     order = np.random.default_rng(0).permutation(places).astype(np.int32)
     following = np.empty_like(order)
     following[order] = np.roll(order, -1)  # one cycle through all places
@@ -113,6 +116,7 @@ def measure_clock(
     the first launch (x, ms), the time of one launch (ms), and the clock (rate, MHz). After these
     launches a kernel of experiments.cu (`module`) counts the cycles of about `spin_ns` nanoseconds.
     """
+    # "Pii": its arguments are a pointer and two ints
     clocks = module.get_function("clocks").prepare("Pii")
     with Buffers() as memory, kernel.plan(LENET86[1], BATCH) as plan:
         plan.load_random()

@@ -52,6 +52,7 @@ def check(torch, operations: dict, x, b, dy) -> None:
     inputs = [tensor.double().requires_grad_() for tensor in (x, b)]
     exact = torch.relu(inputs[0] + inputs[1].view(1, -1, 1, 1))
     exact.backward(dy.double())
+    # A float has an error of up to 6e-8 of its size: the bounds below allow several roundings.
     size = dy.abs().double().sum(dim=(0, 2, 3))  # a sum of db may err in proportion to it
     for name, run in operations.items():
         ours = [tensor.clone().requires_grad_() for tensor in (x, b)]

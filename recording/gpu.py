@@ -79,7 +79,8 @@ def make_l2_flush(torch) -> tuple[Callable[[], object], int]:
     """Return a function that overwrites the L2 cache, so that the next kernel finds none of its data there.
 
     Also returns how many bytes it writes: twice the size of the cache. Before it writes, the device
-    waits (`make_wait`).
+    waits (`make_wait`), while the host queues the kernel to be timed: else its time would include
+    the launch.
     """
     size = 2 * torch.cuda.get_device_properties(0).L2_cache_size
     written, wait = torch.empty(size, dtype=torch.uint8, device="cuda"), make_wait(torch)

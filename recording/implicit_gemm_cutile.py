@@ -24,7 +24,8 @@ def convolution(
     """Convolve x [B, C, H, W] with k [M, C, K, K] as a matrix product; write y [B, M, Ho, Wo].
 
     The arrays are flat. A block computes PIXELS output pixels of all maps, TERMS of the C K K
-    products per step. MAPS is M, rounded up to a size of ct.mma.
+    products per step. MAPS is M, rounded up to a size of ct.mma. The last block may have pixels
+    beyond the arrays: ct.gather reads 0 there, ct.scatter writes nothing.
     """
     Ho, Wo, ALL = H - K + 1, W - K + 1, C * K * K
     pixel = ct.bid(0) * PIXELS + ct.arange(PIXELS, dtype=ct.int32)

@@ -28,7 +28,10 @@ def convolution(
 ):
     """Convolve x [B, C, H, W] with k [M, C, K, K], Ho = H - K + 1 and Wo = W - K + 1 being even.
 
-    A program computes SQUARES squares of all maps, TERMS of the C (K + 1)^2 products per step.
+    A square is 2 x 2 outputs, which share a window of (K + 1)^2 inputs. A program computes SQUARES
+    squares of all maps, TERMS of the C (K + 1)^2 products per step: a row of `a` has inputs of a
+    square's window, a column of `b` the weights for one of the four outputs in one map, with 0
+    where that output does not need the input.
     `squares` is the number of all squares, B Ho/2 Wo/2. MAPS is M, rounded up to a size of tl.dot.
     It writes y [B, M, Ho, Wo]; with POOL, the largest output of each square or 0 if that is
     larger: y [B, M, Ho/2, Wo/2].

@@ -356,6 +356,7 @@ def list_cutlass(given: Given) -> Iterator[Contestant]:
     if there is no CUTLASS.
     """
     library, layer, B, torch = _load_cutlass(), given.layer, len(given.inputs[0]), given.torch
+    # `number`: how the compiled library, implicit_gemm.cu, calls the mode
     for mode, number in CUTLASS_MODES.items():
         (xs, k), y = given.copy_to_gpu(mode, "NHWC"), given.make_output(mode, "NHWC")
         most = 16 // y.element_size()  # channels that a thread can load at once

@@ -258,7 +258,7 @@ def pictures(out: Folder = None) -> None:
         make(results, path=folder / name)
         write(folder / name.replace(".png", "-dark.webp"), dark((folder / name).read_bytes()))
         print(f"{name}  {(folder / name).stat().st_size:,} bytes")
-    if not out:
+    if not out:  # into docs/results.md; "summary" into the README
         replace_marked("ladder", format_ladder(results))
         replace_marked("summary", format_summary(results))
         replace_marked("network", format_network(results))

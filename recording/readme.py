@@ -239,7 +239,7 @@ def format_cards() -> str:
             cells = [
                 ", ".join(cards),
                 "{}.{}".format(*capability),
-                "yes",
+                "yes",  # the first rungs need nothing of a card
                 *(_describe_support(partial(_require_rung, rung.number)) for rung in _LIMITED),
                 _describe_support(partial(fused.require_gpu, None)),  # None: 13_network.cu
                 _describe_support(partial(_require_rung, 11, step="warpgroups")),

@@ -70,7 +70,7 @@ def measure_rings(kernels: dict, rows: int, columns: int) -> list[dict]:
             kernel.prepared_call((rows, 1), (32, 4, 1), int(x), columns, int(total))
 
         for (name, tiles), kernel in kernels.items():
-            kernel.prepare("PiP")
+            kernel.prepare("PiP")  # its arguments: a pointer, an int, a pointer
             hostcuda.driver.memset_d32(total, 0, rows)
             run(kernel)
             if not np.array_equal(memory.copy_out(total, (rows,), np.int32), expected):

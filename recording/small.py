@@ -252,7 +252,8 @@ def small(repeat: Repeat = None, only: Layers = None, dry: Dry = False, out: Fol
         for layer in layers:
             rng = np.random.default_rng(7)
             inputs = [rng.random(layer.x_shape(B), dtype=np.float32)]
-            k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)  # of both signs
+            # masks from -0.25 to 0.75: of both signs, so that sums also cancel
+            k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
             # one input, in place of each of the several that `versus` has
             given = Given(torch, layer, inputs * versus.INPUTS, k, spent)
             tables.append(measure_batch(given, repeat or versus.REPEAT, libraries=B == BATCH))

@@ -26,7 +26,10 @@ _POOL_ERROR = 2.0**-9
 
 
 def list_squares(given: Given, pool: bool) -> Iterator[Contestant]:
-    """Yield the contestant in Triton with a row per square, in half; with `pool` it writes a pool's outputs."""
+    """Yield the contestant in Triton whose matrix has a row per square of 2 x 2 outputs, in half.
+
+    With `pool` it writes the largest output of each square, or 0 if that is larger.
+    """
     from recording.implicit_gemm_squares import convolution  # it imports Triton
 
     layer, (inputs, k) = given.layer, given.copy_to_gpu("fp16", "NCHW")
@@ -40,6 +43,7 @@ def list_squares(given: Given, pool: bool) -> Iterator[Contestant]:
         size, terms, warps, stages = tile
         sizes = (layer.C, layer.H, layer.W, layer.M, layer.K, size, terms, maps)
         grid = (-(-squares // size),)
+        # "ieee": how floats would be multiplied; these are halves
         convolution[grid](
             inputs[i], k, y, squares, *sizes, "ieee", pool, num_warps=warps, num_stages=stages
         )
@@ -71,7 +75,8 @@ def squares(out: Folder = None) -> None:
     torch = require_torch()
     random = np.random.default_rng(7)
     inputs = [random.random(LAYER.x_shape(BATCH), dtype=np.float32) for _ in range(INPUTS)]
-    k = random.random(LAYER.k_shape, dtype=np.float32) - np.float32(0.25)  # of both signs
+    # masks from -0.25 to 0.75: of both signs, so that sums also cancel
+    k = random.random(LAYER.k_shape, dtype=np.float32) - np.float32(0.25)
     given = Given(torch, LAYER, inputs, k)
     flush, _ = make_l2_flush(torch)
     with ExitStack() as stack:
@@ -82,7 +87,7 @@ def squares(out: Folder = None) -> None:
         )
         convolutions = [
             ours,
-            replace(ours, label=ours.label + AGAIN),
+            replace(ours, label=ours.label + AGAIN),  # twice: the times tell how well they repeat
             *list_triton(given, ["fp16"]),
             *list_squares(given, pool=False),
         ]

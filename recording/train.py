@@ -155,6 +155,7 @@ class Trainer(Closing):
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step: it rises at first, then falls along half a cosine."""
+        # a twentieth of all steps, but at least RISE, or half of a training that is short
         rising_steps = max(self.steps // 20, min(RISE, self.steps // 2), 1)
         return (
             self.settings["rate"]

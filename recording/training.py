@@ -126,7 +126,7 @@ def measure_contention_us(
     with Buffers() as buffers:
         module = hostcuda.compiler.SourceModule(**module_arguments(source.read_text(), source))
         add, x = (
-            module.get_function(pattern).prepare("Pii"),
+            module.get_function(pattern).prepare("Pii"),  # its arguments: a pointer, two ints
             buffers.copy_in(np.zeros(addresses, np.float32)),
         )
         for _ in range(1 + repeat):

@@ -180,6 +180,7 @@ class Emulation:
         those of `connect` (warps, apart): values of PARTS. A layer whose argument is None is
         computed in float64.
         """
+        # what a layer's inputs and weights are multiplied by before they are split into halves
         x, scales = self._x, self._scales
         for i, (name, ways) in enumerate((("conv1", conv1), ("conv2", conv2))):
             factors = (scales.pixels, *scales.maps)[i], scales.weights[i]

@@ -266,7 +266,8 @@ def versus(
         for layer in layers:
             rng = np.random.default_rng(7)
             inputs = [rng.random(layer.x_shape(B), dtype=np.float32) for _ in range(INPUTS)]
-            k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)  # of both signs
+            # masks from -0.25 to 0.75: of both signs, so that sums also cancel
+            k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
             tables[layer, B] = measure_all(
                 Given(torch, layer, inputs, k, spent), repeat or REPEAT, names
             )

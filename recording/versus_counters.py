@@ -52,13 +52,15 @@ def read_sizes(layer: Layer) -> dict[str, tuple[int, ...]]:
 def launch_all(layer: Layer) -> None:
     """Launch each contestant on the layer twice; the profiler is on in the second time alone.
 
+    In the first one PyTorch or a compiler may still choose or compile its kernel.
     The second time is in an NVTX range with the contestant's label and layout, so that Nsight
     Compute can tell whose kernels it counts.
     """
     torch, rng = require_torch(), np.random.default_rng(7)
     hostcuda.ensure_context()
     inputs = [rng.random(layer.x_shape(BATCH), dtype=np.float32)]
-    k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)  # of both signs
+    # masks from -0.25 to 0.75: of both signs, so that sums also cancel
+    k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
     given = Given(torch, layer, inputs, k, sizes=read_sizes(layer))
     with ExitStack() as stack:
         contestants = list(versus.list_own(stack, layer, inputs, k))

@@ -220,7 +220,10 @@ class Cleaner:
         )
 
     def keep(self, ours: str) -> str:
-        """Set HTML of the report's own aside; return a placeholder, a word, which `clean` replaces by that HTML."""
+        """Set HTML of the report's own aside; return a placeholder, a word, which `clean` replaces by that HTML.
+
+        Otherwise `clean` would remove what a notebook's HTML must not have: MathML, ids, the page's classes.
+        """
         self._kept.append(ours)
         return f"{self._word}x{len(self._kept) - 1}x"
 

@@ -68,6 +68,7 @@ class Notebook:
     def folder(self) -> str:
         """The folder of the companions or of the practice pages; empty for a notebook of the series."""
         name = self.path.resolve().parent.name
+        # a Markdown file is made into a `Notebook`, too, and belongs to no folder
         return name if name in (CLOSER, PRACTICE) and self.path.suffix == ".ipynb" else ""
 
     @property

@@ -198,6 +198,7 @@ def make(
                 _make_listed_pages(notebooks, chosen, out), documents
             ).render_series()
             index = write(out / "index.html", series)
+        # lists the written files in the folder's mark: `make clean` removes these alone
         claim_folder(
             out, "labkit report", [index, *(page.path for page in (*wanted.values(), *documents))]
         )
@@ -243,6 +244,7 @@ def make_pages(notebooks: Iterable[Notebook], out: Path) -> list[ReportPage]:
 
 def document(path: Path, out: Path, text: str | None = None) -> ReportPage:
     """Return the page in the folder `out` for a Markdown file, or for `text` in place of the file's."""
+    # `manifest`: a file of data/ must have the digest that is listed there
     text = manifest.read(path).decode() if text is None else text
     cell = nbformat.v4.new_markdown_cell(text)
     return ReportPage(
@@ -296,7 +298,7 @@ class ReportExporter(HTMLExporter):
         requests = [*self.requests, *Links(text).loaded]
         if requests and not page.failure:
             what = f"its page would load {requests[0]}, and pages have to open offline"
-            page.notebook.failure = Failure(
+            page.notebook.failure = Failure(  # None: of no cell
                 None, f"{page.notebook.path.name}: {what}; keep a copy beside the notebook"
             )
             text = self.render(page)  # with the failure
@@ -385,7 +387,7 @@ class Renderer(IPythonRenderer):
         self.exporter = exporter
 
     def heading(self, text: str, level: int, **attrs: Any) -> str:
-        """Add a heading to the page's contents; return a placeholder (`Cleaner.keep`) for its HTML.
+        """Add a heading to the page's contents; return a word that stands for its HTML until the page is cleaned.
 
         Its anchor is made of its words, "the-tile", or "the-tile-2" if the page has that one already.
         """
@@ -406,9 +408,10 @@ class Renderer(IPythonRenderer):
         return self.exporter.cleaner.keep(f'<h{level} id="{anchor}">{text}{link}</h{level}>') + "\n"
 
     def block_code(self, code: str, info: str | None = None) -> str:
-        """Return a placeholder (`Cleaner.keep`) for code in a frame that scrolls.
+        """Return a word that stands for code in a frame that scrolls, until the page is cleaned of scripts.
 
-        `info` is what follows the ``` in Markdown, such as "cuda".
+        The frame is the report's own HTML, which needs no cleaning. `info` is what follows the ``` in
+        Markdown, such as "cuda".
         """
         code = f'<div class="scroll"{_scroll_attributes(code, "Code")}>{super().block_code(code, info)}</div>'
         return self.exporter.cleaner.keep(code) + "\n"
@@ -426,11 +429,11 @@ class Renderer(IPythonRenderer):
         return self.exporter.cleaner.keep(convert_formula(body, "inline"))
 
     def block_math(self, body: str) -> str:
-        """Return a placeholder (`Cleaner.keep`) for the formula `$$...$$`, as MathML on a line of its own."""
+        """Return a word that stands for the formula `$$...$$` until the page is cleaned of scripts: then MathML."""
         return self.exporter.cleaner.keep(convert_formula(body, "block"))
 
     def latex_environment(self, name: str, body: str) -> str:
-        r"""Return a placeholder (`Cleaner.keep`) for `\begin{align}…\end{align}` or the like, as MathML."""
+        r"""Return a word for `\begin{align}…\end{align}` or the like, until the page is cleaned: then MathML."""
         return self.exporter.cleaner.keep(
             convert_formula(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block")
         )
@@ -463,6 +466,7 @@ _ACTIVE = re.compile(r"on.*|.*href|src|style|id|class", re.IGNORECASE)
 def convert_formula(latex: str, display: str) -> str:
     """Return LaTeX, without dollar signs, as "inline" or "block" MathML; as source if it cannot be read."""
     try:
+        # xmlns="": tags are "mi", without a namespace
         text = latex2mathml.converter.convert(latex.strip(), xmlns="", display=display)
         tree = ElementTree.fromstring(text)
         for node in tree.iter():  # others come from HTML in \text, or from \href and \style

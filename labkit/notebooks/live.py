@@ -50,7 +50,8 @@ class LiveCell:
         """The ``data-`` attributes of the cell's HTML element: {"live": "rung", "verdict": "cell-7", …}.
 
         The keys lack the prefix ``data-``. "live" is `kind`; the others are the fields of this
-        name. A value such as "cell-7" is the id of a cell's element. Empty attributes are left out.
+        name: "verdict" is the cell whose output says whether the kernel is right. A value such as
+        "cell-7" is the id of a cell's element. Empty attributes are left out.
         """
         places = {
             "verdict": [self.verdict],

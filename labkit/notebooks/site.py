@@ -54,7 +54,8 @@ class SiteExporter(html.ReportExporter):
     def render(self, page: html.ReportPage) -> str:
         """Return a notebook as HTML; where there is a playground, its kernels can be run in the page."""
         # `common`: names for the template. "desks" are the exercises of the playground, such as
-        # "04a", "rungs" its kernels, such as "07 step=rows".
+        # "04a", "rungs" its kernels, such as "07 step=rows". They are those of the series ("") and
+        # of the practice pages; `documents`, such as the glossary, have no kernels.
         self.common["live"] = (
             find_live_cells(page.notebook.nb, self.common["desks"], self.common["rungs"])
             if self.common.get("playground")
@@ -131,6 +132,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
                 raise LabError(page.failure.message)
         site_files = [page.path for page in (*pages, *documents)]
         if has_playground:
+            # marked as playground/build.py's, as the folder that is copied is
             claim_folder(playground := out / "playground", PLAYGROUND_BUILD)
             shutil.copytree(root / PLAYGROUND, playground, dirs_exist_ok=True)
             site_files += [playground / "index.html", playground / "licences.txt"]

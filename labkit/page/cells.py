@@ -108,7 +108,7 @@ class KernelCells(Magics):
         """Compile the cell in place of a rung's kernel; print its launches; return it, for `check` and `bench`."""
         # options may follow --name
         chosen = self.kernel.parser.parse_intermixed_args(arg_split(line))
-        if chosen.name:
+        if chosen.name:  # if the cell does not compile, the name stands for no older kernel
             self._forget(chosen.name)
         which = int(chosen.rung) if chosen.rung.isdecimal() else chosen.rung
         if wrong := [option for option in chosen.options if "=" not in option]:

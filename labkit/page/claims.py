@@ -97,6 +97,7 @@ class Prediction:
             for name, guess in guesses.items()
         ]
         is_incomplete = ... in self.expected.values()
+        # _EMPTY: asks to write numbers in place of ...
         return table(
             pd.DataFrame(rows), "Prediction and measurement" + f". {_EMPTY}" * is_incomplete
         )

@@ -363,7 +363,7 @@ def show(which: int | str | Source | Listing | Callable | Path, *names: str) -> 
         return Listing(which.__name__, textwrap.dedent(inspect.getsource(which)), "python")
     chosen = which if isinstance(which, Source) else variant(which)
     if names:
-        places = find_functions(chosen.source)
+        places = find_functions(chosen.source)  # name -> (begin, end) in the source
         if unknown := [name for name in names if name not in places]:
             raise LabError(
                 f"{chosen.label} has no function {unknown[0]!r}; it has {', '.join(places)}"

@@ -103,6 +103,7 @@ def list_notes(results: Recorded) -> list[str]:
 
 def describe_references(name: str) -> str:
     """Return the sentences that say which bandwidth and rates the reference times of the device `name` assume."""
+    # Kernel 11 computes a product of floats as three products of their high and low halves.
     rates = device(name).ceilings
     tera = {
         key: f"{rates[key] / 1e12:.3g} T"

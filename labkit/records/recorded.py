@@ -568,7 +568,7 @@ class Recorded:
     def experiment(self, name: str) -> pd.DataFrame:
         """Return what one experiment measured: a row per kernel and value of what was varied.
 
-        Its columns: kernel, x (what was varied), ms (time), rate, series (which of several, or "").
+        Its columns: kernel (what is compared), x (what was varied), ms (time), rate, series (which of several, or "").
 
         - "waves": x is the number of blocks; "pytorch", "timers" and "squares": the number of images.
         - "latency": x is warps per multiprocessor, rate loads per µs; "ring": x is tiles, rate GB/s.

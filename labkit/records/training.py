@@ -51,8 +51,8 @@ class Training:
     ) -> pd.DataFrame:
         """Return the rows of a kind, such as "kernel" or "epoch", without empty columns.
 
-        The other arguments are values of columns, None for any. Raises LabError if there are none;
-        it lists all.
+        The other arguments are values of columns, None for any. Raises LabError if no row has them;
+        the message lists the values that there are.
         """
         rows = store.choose(
             self.table,

@@ -54,6 +54,7 @@ def plan(rung: str, source: str) -> str:
     try:
         names = kernel_names(code)
         kernels = kernel_files.choose_kernels(names, tuple(facts["kernels"]), place)
+        # "passed": the names of what each launch of the rung passes: [["x", "k", "y", "B", …]]
         kernel_files.require_order(code, kernels, facts["passed"], place)
     except LabError as error:
         return json.dumps({"refused": str(error)})

@@ -219,7 +219,7 @@ def parameter_gradients(
     """Return the gradient of the loss by parameter, summed over images [B,side,side].
 
     `values` are the arrays of the forward and backward pass by name: `Sizes.values`, each with a
-    first dimension B.
+    first dimension B. "d_c1" is the loss's derivative with respect to c1 before its sigmoid.
     """
     s1, d_f, d_s1, d_c1 = (values[name] for name in ("s1", "d_f", "d_s1", "d_c1"))
     # from the sides of the maps
