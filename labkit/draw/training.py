@@ -155,7 +155,8 @@ def epoch_times(
         ends[label] = value, style.MUTED
         page.alt += f" {label}: {value:.3g} s."
     low, high = ax.get_ylim()
-    ax.set_ylim(low / 1.2, max(high, *levels.values(), 0) * 1.2 if levels else high)
+    ax.set_ylim(low / 1.2, max(high, *levels.values()) * 1.2 if levels else high)
+    # (1,): ticks at 1, 10, 100 ..., none at 2 or 5
     set_ticks(ax.xaxis, log_ticks(*ax.get_xlim(), (1,)))
     set_ticks(ax.yaxis, log_ticks(*ax.get_ylim(), (1,)))
     name_ends(page, ax, right, ends, [name])

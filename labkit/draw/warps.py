@@ -198,7 +198,7 @@ def draw_sector_panel(
             page.line([x + pitch / 2, to], [top + 50, y - 2], style.PALE, 0.9, zorder=0.5)
     apart = np.diff(moved)
     below = "each box is a sector of 32 bytes" + ", numbered" * numbered
-    if (apart > 1).any():
+    if (apart > 1).any():  # 1: the next sector in memory
         below += f" · {'wider ' * (1 in apart)}gaps: memory left out"
     page.small(left, y + 57, below)
     return words

@@ -65,7 +65,7 @@ def accesses(of: Variant | int, layer: Layer | str, line: int | None = None) -> 
     # The dicts that `_list_accesses` has returned in the child process: first the place and the
     # warp (without accesses, only the "lines" that have some), then one per access, the worst first.
     where, *records = child.trace(
-        variant, layer, __name__, "profile", "drawing the accesses", line=line
+        variant, layer, __name__, check="profile", purpose="drawing the accesses", line=line
     )
     if not records:
         lines_text = ", ".join(map(str, where["lines"])) or "none"

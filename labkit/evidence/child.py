@@ -168,8 +168,8 @@ def run_and_wait(plan: Plan) -> None:
 
 def trace_plans(list_rows: Callable[..., list[dict]]) -> None:
     """Write, for `trace`, the dicts of ``list_rows(plan, **arguments)``, or {"refused": why}, as lines of JSON."""
-    folder = Path(sys.argv[1])
-    for plan, arguments in load_plans(folder):
+    folder = Path(sys.argv[1])  # the child's command ends with it
+    for plan, arguments in load_plans(folder):  # one: `trace` takes one variant
         try:
             rows = list_rows(plan, **arguments)
         except (EngineError, hostcuda.driver.LaunchError) as error:

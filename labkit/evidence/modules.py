@@ -64,7 +64,7 @@ def keep_launches(module: Any, name: str, compiler_arguments: Mapping) -> None:
     get_function = module.get_function
 
     def get_kept_function(kernel: str) -> _KeptFunction:
-        """Return a kernel of the module by its name."""
+        """Return a kernel of the module by its name; `keep` is called with each of its launches."""
 
         def keep(arguments: tuple, options: dict) -> None:
             """Set ``module.kept`` to the launch of a call, or to None if its arrays are too large."""
@@ -95,7 +95,7 @@ def sanitize_module(
     Arrays that the launch took from the host have the values from before it; device memory has those
     that it has now. Raises LabError if there is no launch to repeat.
     """
-    launch = getattr(module, "kept", None)
+    launch = getattr(module, "kept", None)  # of `keep_launches`
     if launch is None:
         raise LabError(
             "no launch of this module's kernels is known, or its arrays are too large to keep: launch one, as in "

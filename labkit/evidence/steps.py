@@ -70,7 +70,9 @@ def follow_thread(
         "block": _require_index("block", block, launches[number].grid),
     }
     # the child runs this module's `_follow_thread`, whose rows these are
-    return child.trace(variant, layer, __name__, "step", "following a thread", **where)
+    return child.trace(
+        variant, layer, __name__, check="step", purpose="following a thread", **where
+    )
 
 
 def _require_index(name: str, index: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:

@@ -61,7 +61,7 @@ def count_work(variant: Variant, layer: Layer) -> list[dict]:
         )
     # the work of each launch, from the engine's records
     counted, _ = child.watch_variants(
-        "counting", _count_launches, variant, layer, _COUNTED_IMAGES, "cpu", 600
+        "counting", _count_launches, variant, layer, _COUNTED_IMAGES, engine="cpu", timeout=600
     )
     return scale_work(variant, layer, counted, _COUNTED_IMAGES, BATCH)
 
@@ -95,7 +95,7 @@ def scale_work(
         {
             name: value if isinstance(value, str) else value * batch / images
             for name, value in merge(group).items()  # the launches of a kernel, added up
-            if name != "launches"
+            if name != "launches"  # how many were added up: no work
         }
         for group in by_kernel.values()
     ]

@@ -399,7 +399,7 @@ def describe_tile_rows(code: str, names: Mapping[str, int] = _TILES) -> str:
     )
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=4)  # a mistake asks twice: whether it fits, and for its sentence
 def describe_shares(
     code: str, kernel: str, array: str, n: int, blocks: int, threads: int, what: str
 ) -> str:

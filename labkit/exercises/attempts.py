@@ -38,7 +38,8 @@ def grade_source(
 ) -> Grade:
     """Return the grade of a kernel's source, which runs in a child process for at most `limit` seconds.
 
-    By default the seed of its inputs is a hash of the text without comments and blank line ends.
+    By default the seed of its inputs is a hash of the text without comments and blank line ends: the same
+    code gets the same inputs, and so the same grade.
     """
     text = "\n".join(map(str.rstrip, without_comments(source).splitlines())).rstrip()
     exercise = exercise.with_seed(
@@ -147,6 +148,7 @@ def run_texts(
             return [False] * len(chunk)
         with temporary.folder() as folder:
             command, environment = write_texts(exercise, number, chunk, folder)
+            # + 1: for the start of the child process
             processes.run(command, environment, TEXT_WAIT_S * (len(chunk) + 1), capture=True)
             return [
                 _is_right(exercise, number, text, folder / str(place))

@@ -238,12 +238,14 @@ def counted(
     """
     names = (name,) if isinstance(name, str) else name
     least = least or ({per: 1} if isinstance(per, str) else {})
-    limits = {
+    limits = {  # counter -> (the counter of which it is a share, or ""; the limit)
         counter: value if isinstance(value, tuple) else ("", value)
         for counter, value in (most or {}).items()
     }
-    least_bounds = [Bound(counter, value, True) for counter, value in least.items()]
-    most_bounds = [Bound(counter, value, False, of) for counter, (of, value) in limits.items()]
+    least_bounds = [Bound(counter, value, is_least=True) for counter, value in least.items()]
+    most_bounds = [
+        Bound(counter, value, is_least=False, of=of) for counter, (of, value) in limits.items()
+    ]
 
     def compute_number(counts: Mapping[str, Counts]) -> float:
         """Return the counter over the divisor; for other work than the exercise asks for, an infinity.
@@ -330,7 +332,7 @@ class Attempt:
     @property
     def runs_wrong(self) -> bool:
         """Whether it runs, and the sanitizer has findings or the results are wrong."""
-        # "right" begins the line about results
+        # the grade asks whether the results are right: its line "right" with ✗ is about wrong ones
         return bool(self.findings) or self.wrong.startswith("right")
 
 

@@ -252,6 +252,7 @@ def describe_times(exercise: Exercise) -> str:
     On a GPU the sentence says how to measure instead. "" if there are no records for the exercise.
     """
     subject = exercise.subject
+    # those with records; only a subject that stands for a page's kernel has layers
     layers = [
         layer for layer in getattr(subject, "layers", {}).values() if layer in (*LENET86, *LENET72)
     ]

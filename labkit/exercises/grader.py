@@ -83,6 +83,7 @@ def main(folder: Path, untrusted: bool = False) -> None:
         finish = functools.partial(_pack, folder, functools.partial(write_answer, word=word))
     else:  # a sandbox has limits of its own
         _limit_process()
+    # `_run` calls `finish` itself before it ends the process of an attempt that takes too long
     _run(exercise, source, folder, untrusted, finish)
     finish()
 

@@ -157,6 +157,7 @@ class Grade:
             return UNTOUCHED
         # the last lines are the goals'
         before_goals = self.lines[: len(self.lines) - len(self.exercise.goals)]
+        # `BUDGET`: more changed lines than permitted are not wrong
         wrong = any(line.ok is False and line.kind != BUDGET for line in before_goals)
         return WRONG if wrong else "goal missed"
 
@@ -173,7 +174,7 @@ class Grade:
 
     @property
     def wants_hint(self) -> bool:
-        """Whether the attempt needs a hint: nothing else says what to do."""
+        """Whether the attempt counts for a hint: nothing says what to do, or no more than which thread to follow."""
         return bool(self.thread_advice) or not (self.verdict == WRONG or self.long or self.mistake)
 
     def __repr__(self) -> str:
@@ -236,7 +237,7 @@ def judge(exercise: Exercise, source: str, result: ChildResult) -> Grade:
             if counts
             else explain_race(race, source)
         )
-    return Grade(exercise, tuple(lines), reached, False, mistake, is_vague, place)
+    return Grade(exercise, tuple(lines), reached, mistake=mistake, is_vague=is_vague, place=place)
 
 
 def judge_numbers(exercise: Exercise, answer: tuple) -> Grade:

@@ -103,7 +103,7 @@ def wrong_shares(kernel: str, array: str, threads: int, what: str) -> Mistake:
     return Mistake(
         describe,
         lambda attempt: attempt.wrong.startswith("right") and describe(attempt),
-        vague=True,
+        vague=True,  # many mistakes have this effect
     )
 
 
@@ -343,9 +343,10 @@ def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
             per=16,
             what="barriers per warp",
             at_most=barriers,
-            weight=3,
+            weight=3,  # times the points of a usual goal
             # a warp reads at most four numbers per instruction, and needs a barrier for each tile
             least={"shared_load_instructions": 16 * 512 / 4, "barriers": 16 * 4},
+            # barriers with a number are not among the counted ones: they must not replace these
             most={"named_barriers": 0},
         ),
         *overlap  # False times a tuple is ()
@@ -358,7 +359,8 @@ def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
                 weight=3,
                 what="bytes per block that are copied while it compares",
                 # All copies are of tiles, and each number of a tile is read once: no reads beside them pass the time.
-                # No warp of a block's four leaves the comparisons to the others.
+                # No warp leaves the comparisons to the others: each of the 16 makes 1/16 of the loads from
+                # shared memory, and a few other accesses.
                 most={
                     "copied_bytes": 4 * 4 * 512,
                     "shared_load_bytes": 1.25 * 4 * 512 * 512,
@@ -429,7 +431,7 @@ def make_row_goals(taken: int = 0) -> tuple[Goal, ...]:
     """
     on, least = "48 rows", {"unique_bytes": 4 * 4315}  # all rows have 4,315 numbers
     # 360: the lab's own solution needs about 350, since warps load the beginning and the end of
-    # each row, too
+    # each row, too. 2 * 48: a block of 64 threads has two warps, each with an atomic request per row.
     return (
         counted("global_load_requests", on, what="load requests", at_most=360 + taken, least=least),
         counted("reduction_requests", on, what="atomic requests", at_most=2 * 48 + taken),

@@ -98,6 +98,5 @@ def progress() -> HTML:
         )
     met_count = sum(row["state"].startswith("goal met") for row in rows)
     frame = pd.DataFrame(rows)
-    return table(
-        frame, f"Exercises: {met_count} of {len(rows)} done", {name: name for name in frame}
-    )
+    headings = {name: name for name in frame}  # of each column
+    return table(frame, f"Exercises: {met_count} of {len(rows)} done", headings)

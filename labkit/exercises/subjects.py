@@ -199,7 +199,8 @@ class InPlaceOf:
         integers, (x, k) = (
             draw(rung_variant, *case.what, random) for draw in (draw_integers, draw_reals)
         )
-        # the masks of the maps, in random order, times powers of two from 2^lowest to 2^highest
+        # The masks of the maps, in random order, times powers of two from 2^lowest to 2^highest. If
+        # these differ, sums in integers, which have one unit for all maps, are wrong.
         exponents = random.permutation(np.linspace(*self.exponents, len(k), dtype=int))
         return [integers, (x, np.ldexp(k, exponents[:, None, None, None]))]
 
@@ -258,7 +259,7 @@ class InPlaceOf:
     def warnings(self, source: str) -> str:
         """Return the warnings of the host's compiler about a source, as text."""
         attempt = self.variant(source)
-        layer, _ = self.cases[-1].what
+        layer, _ = self.cases[-1].what  # any: the warnings are about the text
         return warnings_about(**attempt.compiler_arguments(attempt.defines(layer)))
 
 
@@ -292,7 +293,7 @@ class Output:
     def make_before(self) -> np.ndarray:
         """Return a new array with the values before the launch."""
         dtype, before = self.expected.dtype, self.before
-        if before is None and dtype.kind == "f":  # a NaN with all bits set
+        if before is None and dtype.kind == "f":  # a NaN with all bits set: no numbers give it
             return (
                 np.full(self.expected.nbytes, 0xFF, np.uint8)
                 .view(dtype)
@@ -483,7 +484,7 @@ class Kernels:
         }
         for kernel, arguments, grid, block, shared, first in inputs:
             if checking.TOOLS:  # only in the engine's check mode
-                checking.begin_with(first)  # the block that runs first
+                checking.begin_with(first)  # this block: no attempt may rely on the order of blocks
             parameters = [
                 on_device.get(id(argument), _as_scalar(argument)) for argument in arguments
             ]

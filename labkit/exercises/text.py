@@ -130,10 +130,9 @@ def count_features(code: str) -> dict[str, float]:
     Returns a dict with these two names, for goals on the text.
     """
     divisions = len(_DIVISION.findall(_find_repeated_code(code)))
-    return {
-        "divisions_in_loops": divisions,
-        "floats": len(_FLOATS.findall(_HALF_CONSTANT.sub("", code))),
-    }
+    # without "__float2half(0.5f)", which is a constant of type half
+    floats = len(_FLOATS.findall(_HALF_CONSTANT.sub("", code)))
+    return {"divisions_in_loops": divisions, "floats": floats}
 
 
 def _find_repeated_code(code: str) -> str:
@@ -222,6 +221,7 @@ def list_unused(attempt: Attempt, right_lines: Iterable[str]) -> Iterator[str]:
         return
     code, right = attempt.source, "\n".join(right_lines)
     for name, group in (("threadIdx", "threads of a block"), ("blockIdx", "blocks")):
+        # `_OTHER_INDEX`: what may stand for such an index, as `thread_rank`
         if name in right and name not in code and not _OTHER_INDEX.search(code):
             yield f"`{name}` is not used here, so all {group} do the same work, and store or add the same."
     if match := _UNUSED_SHUFFLE.search(code):

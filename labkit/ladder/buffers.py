@@ -26,7 +26,7 @@ class Closing(AbstractContextManager):
 
     @abstractmethod
     def close(self) -> None:
-        """Free what the object holds; a second call does nothing."""
+        """Free what the object holds, as `Buffers` its device memory; a second call does nothing."""
 
     def __exit__(self, *exception: object) -> None:
         self.close()

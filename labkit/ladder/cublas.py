@@ -67,7 +67,7 @@ def product(
     )
     # cuBLAS's matrices are column-major. A column-major [pixels, depth] matrix is u in row-major
     # order, so the call computes the transposed product y' = u' k'. A stride of 0 gives every image
-    # the same k.
+    # the same k. The factor `_ZERO` of y makes it overwrite y.
     status = library.cublasSgemmStridedBatched(
         handle,
         _NO_TRANSPOSE,

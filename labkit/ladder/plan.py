@@ -54,6 +54,7 @@ def draw_inputs(x: np.ndarray, layer: Layer, rng: np.random.Generator) -> np.nda
     # 1000 images at a time: no second array of all images in float32
     for images in np.array_split(x, tiles(len(x), 1000)):
         images[...] = rng.random(images.shape, dtype=np.float32)
+    # - 0.25: of both signs
     return (rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)).astype(x.dtype)
 
 
@@ -428,7 +429,7 @@ class Plan(Closing):
                     self._mask = _masks[self._constant] = hashlib.sha256(factors.tobytes()).digest()
 
     def load_random(self) -> Plan:
-        """Copy random images, 0 to 1, and masks, -0.25 to 0.75, to the device; return this plan.
+        """Copy random images, 0 to 1, and masks of both signs, -0.25 to 0.75, to the device; return this plan.
 
         Every call copies the same numbers.
         """
@@ -457,6 +458,7 @@ class Plan(Closing):
         """
         # plans of a module share the mask's __constant__ array
         with nullcontext() if self._constant is None else _constant_lock:
+            # `_masks`: address of such an array -> digest of the mask in it. None: this plan has loaded none
             if self._constant is not None and self._mask not in (None, _masks.get(self._constant)):
                 # Another plan of the module has loaded its mask there since.
                 size = int(np.prod(self.layer.k_shape)) * self.variant.mask_dtype.itemsize

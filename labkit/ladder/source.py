@@ -198,7 +198,7 @@ def guess_meanings(declarations: list[str]) -> list[str]:
         for meaning, pattern in _POINTERS.items()
         if re.fullmatch(pattern, names[place])
     }
-    writable = [
+    writable = [  # without "const" before the "*"
         place for place in pointers if not re.search(r"\bconst\b[^*]*\*", declarations[place])
     ]
     if len(writable) == 1:
@@ -207,7 +207,7 @@ def guess_meanings(declarations: list[str]) -> list[str]:
     sizes = {
         place: names[place][0].upper()
         for place in range(3, 9)
-        if re.search(r"\w\s+\w+$", declarations[place])
+        if re.search(r"\w\s+\w+$", declarations[place])  # a type and a name
     }
     return [*_complete(arrays, pointers, "xky"), *_complete(sizes, range(3, 9), "BCHWMK")]
 

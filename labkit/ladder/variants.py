@@ -151,7 +151,10 @@ class Variant:
 
     @property
     def identity(self) -> str:
-        """A digest of the rung's name, its measured sizes (`Rung.recorded`), the options, the source and headers."""
+        """A digest of all that makes a variant what it is: two with the same one are equal.
+
+        It is of the rung's name, its measured sizes (`Rung.recorded`), the options, the source and headers.
+        """
         contents = [
             self.rung.name,
             dict(self.options),
@@ -166,7 +169,8 @@ class Variant:
     def code(self) -> str:
         """A short digest of the source, its headers, and the rung's measured sizes (`Rung.recorded`).
 
-        Variants with different kernels have different digests.
+        Variants with different kernels have different digests: beside a recorded time it says which kernel
+        that was.
         """
         return kernel_files.digest(
             self.source + "".join(self.headers) + self.rung.recorded(self.options)
@@ -272,6 +276,7 @@ class Variant:
             else:
                 hostcuda.compiler.compile(**self.compiler_arguments(defines, quick))
 
+        # "or 1", also without jobs: a pool has at least one thread
         with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1) or 1) as pool:
             for future in [pool.submit(compile_one, job) for job in jobs]:
                 with self._name_missing_instruction():

@@ -117,12 +117,14 @@ def sizes(s: Scope, parts: int) -> dict:
     # K + 1. Two channels share the last k-step of an odd number, and waste less with one row.
     down = 2 if parts == 1 and s.C == 1 else 1
     # A block computes one group of the layer's M output maps. The fewest groups whose sizes fit into
-    # the GPU are taken.
+    # the GPU are taken. A map has 2 * down outputs in a window: as many columns of a product, which has
+    # at most `MAX_COLUMNS`.
     for groups in range(tiles(s.M, MAX_COLUMNS // (2 * down)), s.M + 1):
         one_buffer = _find_sizes(s, parts, down, groups)
         if _fits(s, one_buffer) or one_buffer["maps"] == 4 // down:  # the fewest maps of a block
             break
-        # If they do not fit, rung 11 can keep one image, and store its maps in stages.
+        # If they do not fit, rung 11 can keep one image, and store its maps in up to six stages, each of a
+        # multiple of 4 maps. For that, one round of a block's warps has to cover an image ("at_once").
         most_stages = 6 if parts == 2 and one_buffer["at_once"] else 1
         for stages in range(2, most_stages + 1):
             staged = _find_sizes(s, parts, down, groups, outs=2, images=1, stages=stages)
@@ -137,9 +139,10 @@ def sizes(s: Scope, parts: int) -> dict:
 def defines(s: Scope) -> dict:
     """Return the compile-time parameters of the kernel for the `sizes` in `s`: {"MAPS": 16, …}.
 
-    Those of the layer are left out. COMPUTE, FETCH and STORE are warps of a block; OUTS, IMAGES and
-    STAGES say how maps and images are buffered. `s.parts` is 1 in rung 10, 2 in rung 11; their kernels
-    have different parameters.
+    Those of the layer are left out. A warp computes windows of outputs, 2 columns by DOWN rows; TALL of
+    them, one below the other, are stacked for a product. ROOM is blocks per multiprocessor. COMPUTE, FETCH
+    and STORE are warps of a block; OUTS, IMAGES and STAGES say how maps and images are buffered. `s.parts`
+    is 1 in rung 10, 2 in rung 11; their kernels have different parameters.
     """
     common = {
         "MAPS": s.maps,

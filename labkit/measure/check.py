@@ -77,7 +77,8 @@ class Comparable(Protocol):
     def comparisons(self, seed: int) -> Iterable[Compared]:
         """Run the kernels on random inputs; yield every array that they write, with the true one and an error bound.
 
-        This is done for each of the model's shapes.
+        This is done for each of the model's shapes. `labkit.Lenet28` is such a model: it yields the gradient
+        that a kernel wrote, for example, and the one that NumPy computes in float64.
         """
         ...
 

@@ -101,7 +101,7 @@ def draw_integers(
         )
         if error_scale(x, k).max() <= limit:
             return x, k
-    # Too many terms even for ones: some of the products are zero.
+    # Too many terms even for ones: some of the products are zero, so that a sum has about limit / 2.
     return x, k * (rng.random(layer.k_shape) < limit / (2 * layer.terms))
 
 
@@ -174,7 +174,10 @@ def unwritten(dtype: DTypeLike) -> np.ndarray:
 
 
 def poison(plan: Plan, with_zeros: bool = False) -> None:
-    """Fill a plan's output on the device with the NaN of `unwritten`, or with zeros."""
+    """Fill a plan's output on the device with the NaN of `unwritten`, so that outputs not written are wrong.
+
+    `with_zeros` fills it with zeros: a kernel that is right then adds to y without setting it.
+    """
     size = plan.variant.io_dtype.itemsize
     bits = np.uint32(0) if with_zeros else _UNWRITTEN[size]
     fill = hostcuda.driver.memset_d16 if size == 2 else hostcuda.driver.memset_d32

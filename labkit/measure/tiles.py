@@ -22,7 +22,7 @@ class Tile(np.ndarray):
     """A tile: an array whose type `to` changes."""
 
     def to(self, dtype: DTypeLike) -> "Tile":
-        """Return the tile in another type."""
+        """Return the tile in another type, as `to` of a tile of Triton does: ``image.to(tl.int64)``."""
         return self.astype(dtype).view(Tile)
 
 

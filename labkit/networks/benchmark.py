@@ -59,7 +59,7 @@ class Entry:
         `flush` overwrites the L2 cache. It runs twice: meanwhile the host issues the launches,
         whose cost is not timed.
         """
-        self.before()
+        self.before()  # spoils the last result
         flush()
         flush()  # long enough for the launches to be in the queue when it ends
         if self.where == HOST:
@@ -216,7 +216,7 @@ class Images:
         if run_first:
             case.before()
             case.run()
-        key = case.pixels, case.bound
+        key = case.pixels, case.bound  # a key of `forms`, and the data type whose roundings are allowed
         if key not in self._expected:
             # `white`: the value that stands for 1
             images, byte_size, white = self.forms[case.pixels]
@@ -246,7 +246,9 @@ def list_steps() -> list[str | None]:
 
 def count_passes(B: int) -> int:
     """Return how many passes of B images a graph should hold, so that its launch does not dominate the time."""
-    # as many as take an H200 a millisecond, which computes 5000 images in that time
+    # As many as take an H200 a millisecond: it computes 5000 images in that time. At most 50, as for 100
+    # images: fewer leave multiprocessors idle, and save hardly any time. A pass of the CPU engine takes
+    # much longer than its launch.
     return max(1, min(50, 5000 // B)) if hostcuda.engine() == "gpu" else 1
 
 

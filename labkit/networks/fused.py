@@ -114,6 +114,7 @@ class Scales:
         for name in ("conv1", "conv2"):
             # an output is at most the sum of |k| over its terms, times the largest input
             sums = np.abs(weights[name]).astype(np.float64).sum(axis=(1, 2, 3))
+            # `_LEAST_WEIGHT`: a scale has to be finite, also for weights that are all 0
             largest_value *= max(float(sums.max()), _LEAST_WEIGHT)
             maps.append(_choose_power(largest_value))
         largest_weights = (

@@ -239,7 +239,7 @@ class Lenet28(Model):
             for name, array in (
                 ("images", x),
                 ("labels", y.astype(np.int32)),
-                ("order", np.empty(len(x), np.int32)),
+                ("order", np.empty(len(x), np.int32)),  # its buffer alone: filled below
             ):
                 if name in self._pointers:
                     self.memory.free(self._pointers.pop(name))
@@ -418,6 +418,7 @@ class Lenet28(Model):
         ]
         precompile([self.experiment], [sizes for sizes, _ in shapes])
         for sizes, batch in shapes:
+            # another rate than the default: a kernel that has it as a constant is wrong
             with Lenet28(
                 self.experiment, batch, seed, rate=0.3, sizes=sizes, own=self.own
             ) as model:

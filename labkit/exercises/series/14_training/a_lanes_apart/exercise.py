@@ -25,6 +25,7 @@ def gradient(random: np.random.Generator, s: Sizes, batch: int):
     integers, so that sums are exact. Values that the kernel must not read are NaN; the gradient of
     parameters of other layers stays 0. `s` are the network's sizes.
     """
+    # one more than the batch has: a kernel that ignores the indices is wrong
     images = random.integers(1, 256, (batch + 1, s.side, s.side)).astype(np.float32)
     order = random.permutation(batch + 1)[:batch].astype(np.int32)
     values = {
@@ -54,7 +55,7 @@ def gradient(random: np.random.Generator, s: Sizes, batch: int):
         ),
         batch,
         block=block,
-        grid=(tiles(_LAUNCH.threads(s), block), batch),
+        grid=(tiles(_LAUNCH.threads(s), block), batch),  # blocks for all threads, per image
     )
 
 
