@@ -153,6 +153,8 @@ def list_trials(exercise: Exercise) -> Iterator[Trial]:
     except tomllib.TOMLDecodeError as error:
         raise LabError(f"{path} is no TOML: {error}") from None
     for about, entry in wrong.items():
+        # "says" is a part of the grader's answer; "edits" are of the starting code or, with "of", of
+        # the solution
         if not isinstance(entry, dict) or not entry.get("says") or {*entry} - _KEYS:
             raise LabError(
                 f"{path}, {about!r}: give it says, and edits, file or answer, and nothing else but of"
