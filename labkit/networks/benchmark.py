@@ -216,7 +216,8 @@ class Images:
         if run_first:
             case.before()
             case.run()
-        key = case.pixels, case.bound  # a key of `forms`, and the data type whose roundings are allowed
+        # a key of `forms`, and the data type whose roundings are allowed
+        key = case.pixels, case.bound
         if key not in self._expected:
             # `white`: the value that stands for 1
             images, byte_size, white = self.forms[case.pixels]
