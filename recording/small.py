@@ -248,6 +248,7 @@ def small(repeat: Repeat = None, only: Layers = None, dry: Dry = False, out: Fol
     )
     multiprocessors, _ = devices.read_launch_limits()
     spent, tables = Counter(), []
+    # the last two batches have one and two images per multiprocessor
     for B in (BATCH, FEW, multiprocessors, 2 * multiprocessors):
         for layer in layers:
             rng = np.random.default_rng(7)

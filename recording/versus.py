@@ -262,7 +262,7 @@ def versus(
     jobs.compile_all(jobs.make_job(kernel, layer) for kernel in list_kernels() for layer in layers)
     names = [name for name in LIBRARIES if name not in (without or ())]
     spent, tables = Counter(), {}  # spent: seconds of each library's searches so far
-    for B in reversed(batches):
+    for B in reversed(batches):  # the largest first: the searches' limits (SECONDS) are for a run
         for layer in layers:
             rng = np.random.default_rng(7)
             inputs = [rng.random(layer.x_shape(B), dtype=np.float32) for _ in range(INPUTS)]
