@@ -51,7 +51,10 @@ _Mistake = Callable[[_Place], Sequence[tuple[int, int]]]
 
 
 def sample(wrong: Sequence) -> list:
-    """Return at most `SAMPLES` of these, in their order: at random, and the same ones each time."""
+    """Return at most `SAMPLES` of the wrong results, in their order: enough to recognize the mistake behind them.
+
+    They are drawn at random, the same ones each time.
+    """
     places = range(len(wrong))
     if len(wrong) > SAMPLES:
         places = sorted(random.Random(0).sample(places, SAMPLES))
@@ -120,6 +123,8 @@ def find_mistake(
     products: Products,
 ) -> str:
     """Return the mistake that gives each of these wrong outputs of a convolution, as a clause; or "".
+
+    "the last row of the mask was left out"
 
     Parameters
     ----------

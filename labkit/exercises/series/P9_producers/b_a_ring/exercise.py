@@ -23,7 +23,7 @@ _TILES, _STAGES, _WARPS = 10, 3, 4
 
 
 def sums(random: np.random.Generator, n: int):
-    """Return the launch of one block that adds up each 96 neighbours of n numbers; the sums need up to 31 bits."""
+    """Return the launch of one block that computes all sums of 96 neighbours among n numbers, of up to 31 bits."""
     x = (draw_summands(random, n, 2**31 // _WINDOW) * random.choice([-1, 1], n)).astype(np.int32)
     windows = np.lib.stride_tricks.sliding_window_view(x, _WINDOW)
     y = Output("y", windows.sum(axis=1, dtype=np.int32))
