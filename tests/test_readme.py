@@ -292,12 +292,16 @@ def waits_in_words():
     once = products / 32
     assert wavefronts - conflicts == pytest.approx(once + 2 * (loads - once))
     written = 4e4 * first.terms * first.Ho * first.Wo  # bytes of u, 10,000 images
+    unrolling = recorded.counters(5, first, "time_ns", "dram_bytes").set_index("kernel")
+    moved = 1e9 * unrolling["dram_bytes"]["im2col"] / unrolling["time_ns"]["im2col"]  # B/s
     weights, library = recorded.op_ms(
         [labkit.variant(4, step="weights"), "05 unroll gemm, gemm=cublas"], second
     )
     yield (
         "05_unroll_gemm",
         f"Half of that, {1e3 * written / recorded.ceilings['reference_bandwidth']:.1f} ms, is for writing",
+        f"writes {first.terms * first.Ho * first.Wo / (first.H * first.W):.0f} times as much as `x` has",
+        f"it reaches {100 * moved / recorded.ceilings['write']:.0f} % of that rate",
         f"loses only on layer 2 of lenet86, by {100 * weights / library - 100:.0f} %",
     )
     masks, columns = (labkit.variant(7, step=step) for step in ("masks", "columns"))
@@ -373,6 +377,11 @@ def counters_in_words():
     waits = tried["smsp__average_warps_issue_stalled_imc_miss_per_issue_active.ratio"]
     stops = waits["one map at a time"]
     times = tried["gpu__time_duration.sum"] / 1e6
+    all_maps, smaller = waits["as it is"], [first.name, third.name, second.name, fourth.name]
+    assert first.M * first.terms == second.terms  # as many weights as a map of layer 2 has
+    assert (stops < all_maps).all()
+    assert all_maps[smaller].is_monotonic_increasing
+    assert stops[smaller[:2]].max() < stops[second.name] < stops[fourth.name]
     plain_ms = labkit.recorded("H100").op_ms(3, second) / 10
     ahead = times.unstack(0)[[way for way in times.index.levels[0] if way != "as it is"]].loc[
         first.name
@@ -392,10 +401,8 @@ def counters_in_words():
         f"would be {10 * times['a load per lane', second.name]:.1f} ms: no rung so far is as fast",
         f"{times['a load per lane', fourth.name]:.2f} ms in place of "
         f"{labkit.recorded('H100').op_ms(3, fourth) / 10:.2f}",
-        f"hardly with {4 * first.M * first.terms} bytes (layer 1), {waits['as it is', third.name]:.0f} cycles with "
-        f"{4 * third.M * third.terms:,} (layer 1 of lenet72), {waits['as it is', second.name]:.0f} with "
-        f"{4 * second.M * second.terms:,}. With one map of lenet72 at a time, {4 * third.terms} bytes, "
-        f"it waits {stops[third.name]:.2f}",
+        f"with {4 * second.terms}, a warp of layer 1 waits {waits['as it is', first.name]:.2f} cycles, "
+        f"and one of layer 2 waits {stops[second.name]:.2f}",
         "reads constant memory {:,} times per image, 03 {:,} times".format(
             *(warps * second.terms * second.M for warps in per_map)
         ),
