@@ -95,6 +95,7 @@ _LOCAL_ARRAYS = re.compile(
     r"(?P<list>[A-Za-z_]\w*\s*(?:\[[^][;={}]*\]\s*)+(?:,\s*[A-Za-z_]\w*\s*(?:\[[^][;={}]*\]\s*)+)*);"
 )
 # A declaration with one of these words declares no local array of a thread.
+_SHARED = re.compile(r"__shared__ array|\bshared memory\b")  # in the message of a finding
 _NOT_LOCAL = {"extern", "static", "typedef", "using", "__shared__", "__constant__", "__device__"}
 _INDICES = re.compile(r"\s*\[((?:[^][]|\[[^][]*\])*)\]")
 _UPDATE = re.compile(r"\s*(?:(?:[-+*/%&|^]|<<|>>)=|\+\+|--)")
@@ -323,6 +324,17 @@ def _find_race(row: dict, key: tuple, groups: Sequence[tuple[tuple, set, list]])
     return next(races, None) if row["kind"] == "uninitialized" else None
 
 
+def _identify_array(row: dict) -> object:
+    """Return what tells the array of a finding from others: its address, or the name and size of a shared one.
+
+    Each worker thread, which runs some of the blocks, has shared arrays at addresses of its own.
+    """
+    buffer = row["buffer"] or {}
+    if _SHARED.search(row["message"]):
+        return buffer.get("name"), buffer.get("bytes")
+    return buffer.get("base")
+
+
 def _fold(rows: Sequence[dict]) -> list[dict]:
     """Return the findings without those that follow from others, and with related races as one.
 
@@ -339,7 +351,7 @@ def _fold(rows: Sequence[dict]) -> list[dict]:
             else []
         )
         places = {(access["file"], access["line"]) for access in accesses if access["line"]}
-        key = (row["kind"], row["kernel"], (row["buffer"] or {}).get("base"))
+        key = (row["kind"], row["kernel"], _identify_array(row))
         joined = [group for group in groups if group[0] == key and group[1] & places]
         if not joined:
             groups.append((key, places, [row]))

@@ -5,6 +5,7 @@ import re
 import pytest
 from running import IMPORTS, run_script
 
+from hostcuda.findings import _fold
 from hostcuda.sanitize import sanitize_script
 
 pytestmark = pytest.mark.core("a race neither hides an uninitialized read nor makes a false one")
@@ -157,3 +158,31 @@ def test_the_report_tells_an_uninitialized_read_with_its_race(write_program):
     line = LINES.index("KERNEL(teams) {") + 4
     assert finding["kind"] == "race"
     assert f"; line {line} reads what nothing has written yet" in finding["message"]
+
+
+def test_findings_of_a_shared_array_belong_together_whatever_worker_found_them():
+    """Two blocks on two workers have the array at two addresses."""
+    record = {
+        "tool": "racecheck",
+        "kind": "race",
+        "kernel": "k",
+        "file": "k.cu",
+        "line": 4,
+        "other": {"file": "k.cu", "line": 3},
+        "buffer": {"base": 4096, "bytes": 128, "name": "s"},
+        "message": "threads (0,0,0) and (32,0,0) of a block read and write element 0 of the __shared__ array s",
+        "count": 1,
+        "launches": 1,
+    }
+    unset = {
+        **record,
+        "tool": "initcheck",
+        "kind": "uninitialized",
+        "line": 3,
+        "other": None,
+        "buffer": {"base": 8192, "bytes": 128, "name": "s"},
+        "message": "read of uninitialized shared memory, at element 0 of the __shared__ array s",
+    }
+    (folded,) = _fold([{**record}, unset])
+    assert folded["kind"] == "race"
+    assert folded["message"].endswith("; line 3 reads what nothing has written yet")
