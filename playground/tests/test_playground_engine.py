@@ -601,7 +601,7 @@ def test_the_engines_document_says_how_many_cells_are_compared():
     for words in (
         f"**{len(OFFERED)} exercises.**",
         "at least 8 wrong answers",
-        f"**{len(CELLS)} kernels that replace a kernel of the lab.**",
+        f"**{len(CELLS)} kernels of pages**",
         f"{min(mistakes) - 1} or {max(mistakes) - 1} wrong versions",
         f"**{len(others)} other cells with a kernel.**",
     ):
