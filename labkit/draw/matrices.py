@@ -386,7 +386,8 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
 def stack(page: Page, down: int = 2, tall: int = 4) -> None:
     """Draw windows stacked in an image, for K = 7: which rows of the image each k-step of each window takes.
 
-    A k-step is one product of tensor cores: it takes two rows of a window.
+    A k-step is one product of tensor cores: it takes two rows of a window, of eight numbers or four words each.
+    Lane l of a warp holds word l % 4 of both rows, in the registers b[0] and b[1] of its operand.
 
     Parameters
     ----------

@@ -76,7 +76,9 @@ _MOST_ELEMENTS = 6  # of a list whose elements are exchanged
 
 
 def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Difference]:
-    """Return small changes of a kernel, those in suspected lines first, then the likelier ones first.
+    """Return small changes of a wrong kernel, to be tried one by one: one that helps tells where the mistake is.
+
+    Those in suspected lines come first, then those that undo the more frequent mistakes.
 
     Parameters
     ----------

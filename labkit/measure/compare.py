@@ -138,11 +138,13 @@ def find_largest_factors(rounding: Rounding, terms: int) -> tuple[int, int]:
         product_limits.append(
             _EXACT_INTEGERS[np.dtype(rounding.part).name] // min(terms, rounding.part_terms)
         )
+    # parts == 2: the kernel keeps an operand as the sum of a high and a low part, each in `operands`
     largest_factor = _EXACT_INTEGERS[np.dtype(rounding.operands or rounding.storage).name]
     largest = min(math.isqrt(min(product_limits)), largest_factor)
     if largest >= 2 and rounding.parts == 2 and min(product_limits) // 4 > largest_factor:
-        # There is room for a factor that needs both of its parts. Such kernels leave the product of
-        # two low parts out, so the other factor is at most 2: its low part is 0.
+        # There is room for a factor, half of this limit or more, that needs both of its parts. Such
+        # kernels leave the product of two low parts out, so the other factor is at most 2: its low
+        # part is 0.
         return min(min(product_limits) // 2, int(np.finfo(rounding.operands).max)), 2
     return largest, largest
 

@@ -49,9 +49,11 @@ class LiveCell:
     def attributes(self) -> dict[str, str]:
         """The ``data-`` attributes of the cell's HTML element: {"live": "rung", "verdict": "cell-7", …}.
 
-        The keys lack the prefix ``data-``. "live" is `kind`; the others are the fields of this
-        name: "verdict" is the cell whose output says whether the kernel is right. A value such as
-        "cell-7" is the id of a cell's element. Empty attributes are left out.
+        The report's script reads them, when a visitor edits the cell's kernel and runs it in the browser. The keys
+        lack the prefix ``data-``. "live" is `kind`; "part": the cell has only some functions of the source. The
+        others are ids of cells below it, "cell-7": "verdict" of the one that says whether the kernel is right,
+        "sanitized" of the sanitizer's, "stale" of those whose outputs the change outdates. Empty attributes are
+        left out.
         """
         places = {
             "verdict": [self.verdict],

@@ -180,8 +180,8 @@ class Recorded:
     ) -> Figures:
         """Return op times in milliseconds; by default of the layers of lenet86 and lenet72, at the largest batch.
 
-        Returns a number, a Series for several kernels or layers, a DataFrame for several of both.
-        `kernel` is one of a variant's several kernels: the time of all its launches together.
+        An op time is that of all launches on one layer, without copies. Returns a number, a Series for several
+        kernels or layers, a DataFrame for several of both. `kernel`: only the launches of this kernel.
         """
         if kernel is None:
             return self.value("op_ms", which, layer, batch)

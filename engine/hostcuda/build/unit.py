@@ -218,6 +218,7 @@ class Unit:
     def preprocess(self, folder: Path, text: str | None = None) -> Preprocessed:
         """Run the preprocessor on the text of one of `files`, by default the first one; return its text without macros.
 
+        A `program` has a main function and other code for the host, beside its kernels.
         `folder` gets the files that the compiler reads. CompileError if the preprocessor fails, or if
         the texts for host and device differ in a way that cannot be merged.
         """
@@ -229,7 +230,9 @@ class Unit:
         ]
         self._write_quoted_source(folder)
         command = [*self.command, *self.flags]
-        if text and _HOST_FILE.match(text):  # nvcc leaves such a file to the host's compiler
+        if text and _HOST_FILE.match(
+            text
+        ):  # a .cpp file, say: nvcc leaves it to the host's compiler
             # first without the engine's header, which `includes` has in its first two words
             plain, options = "\n".join([_FOR_HOST, *prologue]), self.includes[2:]
             of_host = preprocess(plain, [*command, *options], folder, self.options.include_dirs)
@@ -335,7 +338,9 @@ class Unit:
         ]
         texts = [file.text for file in rewritten]
         if self.program:
-            texts = self._add_entry(texts)  # a variable that has the address of its `entry`
+            texts = self._add_entry(
+                texts
+            )  # a variable with the address of the function that is to be called
         # where kernels are not trusted, this function refuses texts by an exception
         for text in texts if before_compile else ():
             before_compile(text)
@@ -364,6 +369,7 @@ class Unit:
                 again.mkdir()
                 return replace(self, bounded=True).compile(again)
         for place, file in zip(folders, rewritten, strict=True) if self.bounded else ():
+            # these have no address that the checks could compare: only their index is, by their own type
             accesses = (place / checkmode.ACCESSES).read_text("utf-8", "replace")
             if name := find_disguised(accesses, list_shared(file.text)):
                 raise EngineError(

@@ -252,10 +252,11 @@ class Rows:
     def edit_tokens(self, first: int, last: int, scope: Scope) -> list[Edit]:
         """Return edits (start, end, text) of tokens[first:last], with which g++ vectorizes the loop over threads.
 
-        They change indices of arrays that grow by 1 per thread, and conditions c that are the same for
-        a row of threads (those that differ in threadIdx.x alone): these become HOSTCUDA_ROW(c), which
-        seems to depend on threadIdx.x, because g++ makes slow masks of c itself. Tokens with a
-        constexpr get no edits.
+        They change indices of arrays that grow by 1 per thread: i + threadIdx.x becomes
+        hostcuda::index(i, threadIdx.x), the same sum in 64 bits, which g++ knows not to overflow. And
+        they change conditions c that are the same for a row of threads (those that differ in
+        threadIdx.x alone): these become HOSTCUDA_ROW(c), which seems to depend on threadIdx.x, because
+        g++ makes slow masks of c itself. Tokens with a constexpr get no edits.
         """
         edits, text, match = [], self.reader.text, self.reader.match
         next_token = first  # tokens before it get no edits
