@@ -246,7 +246,7 @@ def _name_longest_kernel(torch, run: Callable[[], object]) -> str:
     return longest.key.replace(",", "")[:80]
 
 
-def _size_product(given: Given) -> tuple[int, int]:
+def size_product(given: Given) -> tuple[int, int]:
     """Return the implicit product's rows, all output pixels, and columns: the maps, padded to 16 or a power of 2."""
     layer = given.layer
     return len(given.inputs[0]) * layer.Ho * layer.Wo, max(16, 1 << (layer.M - 1).bit_length())
@@ -258,7 +258,7 @@ def list_triton(given: Given, modes: Sequence[str] = tuple(PRECISIONS)) -> Itera
     Raises ImportError if there is no Triton.
     """
     kernel = importlib.import_module("recording.implicit_gemm").convolution
-    layer, (pixels, maps) = given.layer, _size_product(given)
+    layer, (pixels, maps) = given.layer, size_product(given)
     for mode in modes:
         precision = PRECISIONS[mode]
         (inputs, k), y = given.copy_to_gpu(mode, "NCHW"), given.make_output(mode, "NCHW")
@@ -297,7 +297,7 @@ def list_cutile(given: Given) -> Iterator[Contestant]:
     """
     launch = importlib.import_module("cuda.tile").launch
     kernel = importlib.import_module("recording.implicit_gemm_cutile").convolution
-    layer, (pixels, maps) = given.layer, _size_product(given)
+    layer, (pixels, maps) = given.layer, size_product(given)
     (inputs, k), y = given.copy_to_gpu("fp16", "NCHW"), given.make_output("fp16", "NCHW")
     sizes = layer.C, layer.H, layer.W, layer.M, layer.K
 

@@ -16,12 +16,12 @@ from labkit import LENET86, conv_float64
 from labkit.base.errors import CheckFailed
 from recording.gpu import describe_torch, make_l2_flush, require_gpu, require_torch
 from recording.keep import record_table, stamp
-from recording.libraries import TILES, Contestant, Given, list_triton
+from recording.libraries import TILES, Contestant, Given, list_triton, size_product
 from recording.options import Folder
 from recording.versus import AGAIN, INPUTS, REPEAT, list_own, select_correct, time_in_turns
 
 LAYER, BATCH = LENET86[1], 10_000
-# how often the result of a pool may differ from that in float64, relative to the largest: a half's rounding
+# of a pool: by how much it may differ from 1 plus itself in float64, a few roundings to half
 _POOL_ERROR = 2.0**-9
 
 
@@ -33,7 +33,8 @@ def list_squares(given: Given, pool: bool) -> Iterator[Contestant]:
     from recording.implicit_gemm_squares import convolution  # it imports Triton
 
     layer, (inputs, k) = given.layer, given.copy_to_gpu("fp16", "NCHW")
-    squares, maps = len(inputs[0]) * layer.Ho * layer.Wo // 4, max(16, layer.M)
+    (pixels, maps) = size_product(given)
+    squares = pixels // 4
     y = given.make_output("fp16", "NCHW")
     if pool:
         y = y[:, :, : layer.Ho // 2, : layer.Wo // 2].contiguous()
@@ -101,6 +102,8 @@ def squares(out: Folder = None) -> None:
         times = time_in_turns(torch, contestants, REPEAT, flush)
         if len(check("after")) != len(convolutions):
             raise CheckFailed("a kernel is wrong after the timed runs: nothing is kept")
+        for contestant in pools:
+            check_pool(contestant, given)
     rows = [
         {
             "experiment": "squares",

@@ -94,8 +94,8 @@ _LOCAL_ARRAYS = re.compile(
     r"(?<=[;{}])\s*(?!return\b|delete\b|goto\b)(?P<type>(?:[A-Za-z_]\w*\s+){1,3})"
     r"(?P<list>[A-Za-z_]\w*\s*(?:\[[^][;={}]*\]\s*)+(?:,\s*[A-Za-z_]\w*\s*(?:\[[^][;={}]*\]\s*)+)*);"
 )
-# A declaration with one of these words declares no local array of a thread.
 _SHARED = re.compile(r"__shared__ array|\bshared memory\b")  # in the message of a finding
+# A declaration with one of these words declares no local array of a thread.
 _NOT_LOCAL = {"extern", "static", "typedef", "using", "__shared__", "__constant__", "__device__"}
 _INDICES = re.compile(r"\s*\[((?:[^][]|\[[^][]*\])*)\]")
 _UPDATE = re.compile(r"\s*(?:(?:[-+*/%&|^]|<<|>>)=|\+\+|--)")

@@ -149,7 +149,9 @@ def run_texts(
         with temporary.folder() as folder:
             command, environment = write_texts(exercise, number, chunk, folder)
             # + 1: for the start of the child process
-            processes.run(command, environment, TEXT_WAIT_S * (len(chunk) + 1), capture=True)
+            # a chunk that has begun may take a little longer than the search
+            limit = min(TEXT_WAIT_S * len(chunk), deadline - time.monotonic()) + TEXT_WAIT_S
+            processes.run(command, environment, limit, capture=True)
             return [
                 _is_right(exercise, number, text, folder / str(place))
                 for place, text in enumerate(chunk)

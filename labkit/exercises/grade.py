@@ -158,7 +158,9 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
         return map_in_parallel(is_right, texts)
 
     failed = " ".join(line.text for line in result.lines if line.ok is False)
-    suspects = [*map(int, re.findall(r"line (\d+)", failed))]
+    suspects = [
+        *map(int, re.findall(r"\d+", " ".join(re.findall(r"lines? (\d+(?:, \d+)*)", failed))))
+    ]
     mutations = list_mutations(source, suspects) if is_wrong else ()
     with show_progress(None, "looking for the line that has to change"):
         try:

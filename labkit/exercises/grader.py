@@ -48,9 +48,7 @@ def run_texts(folder: Path, number: int) -> None:
             os.waitpid(process, 0)
             continue
         _limit_process()
-        # of the kernel: a compiler is a process of its own
-        resource.setrlimit(resource.RLIMIT_CPU, (TEXT_S, TEXT_S))
-        signal.alarm(TEXT_WAIT_S)  # either signal ends the process
+        signal.alarm(TEXT_WAIT_S)  # its signal ends the process
         os.environ["HOSTCUDA_CHECK_OUT"] = str(own_folder / "events")
         try:
             # in the new process alone: loading an exercise may start the engine
@@ -60,7 +58,7 @@ def run_texts(folder: Path, number: int) -> None:
             with _note_errors():
                 hostcuda.ensure_context()
                 # nothing is left to do at its end: only an untrusted attempt packs its answer
-                _run_case(exercise, source, number, inputs, own_folder, lambda: None)
+                _run_case(exercise, source, number, inputs, own_folder, lambda: None, TEXT_S)
         finally:
             os._exit(0)  # ends the new process without the parent's clean-up
 
@@ -125,10 +123,14 @@ def _run_case(
     inputs: list,
     folder: Path,
     finish: Callable[[], None],
+    limit: float = RUN_S,
 ) -> None:
-    """Run the attempt on the case of this number; write its arrays into the folder. `finish` is as in `_run`."""
+    """Run the attempt on the case of this number; write its arrays into the folder.
+
+    `finish` and `limit` are those of `_watch_case`.
+    """
     case = exercise.subject.cases[number]
-    with _watch_case(case.name, finish):
+    with _watch_case(case.name, finish, limit):
         for run, arrays in enumerate(exercise.subject.execute(source, case, inputs)):
             for name, array in arrays.items():
                 np.save(folder / f"{number}-{run}-{name}.npy", array, allow_pickle=False)
@@ -167,8 +169,12 @@ def _pack(folder: Path, write: Callable[..., None]) -> None:
 
 
 @contextlib.contextmanager
-def _watch_case(name: str, finish: Callable[[], None]) -> Iterator[None]:
-    """Mark where the launches of a case begin and end; call `finish` and end the process if they take too long."""
+def _watch_case(name: str, finish: Callable[[], None], limit: float) -> Iterator[None]:
+    """Mark where the launches of a case begin and end; call `finish` and end the process if they take too long.
+
+    They may take `limit` seconds of this process's time, without the compiler's, and five times as
+    many seconds in all.
+    """
     case_ended = threading.Event()
 
     def end_if_late() -> None:
@@ -178,8 +184,8 @@ def _watch_case(name: str, finish: Callable[[], None]) -> Iterator[None]:
             seconds = time.monotonic() - start
             # Processor time counts, because a right kernel takes long on a busy machine; but it may
             # also wait forever.
-            if seconds > RUN_S and (
-                time.process_time() - processor_start > RUN_S or seconds > 5 * RUN_S
+            if seconds > limit and (
+                time.process_time() - processor_start > limit or seconds > 5 * limit
             ):
                 _mark("endless", case=name)
                 finish()

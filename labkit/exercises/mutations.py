@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 
 from hostcuda.source import code_only, find_pairs
-from labkit.exercises.differences import WORD, Difference
+from labkit.exercises.differences import WORD, Difference, apply, is_balanced
 from labkit.exercises.text import find_line
 
 _MOST = 120  # changes of a text that are listed
@@ -66,7 +66,7 @@ _CONDITION = re.compile(r"\bif \((.{1,200})\)[^()\n]*$", re.MULTILINE)
 _TWICE = re.compile(
     r"(?<![<>=\-])([<>]=?)(?![<>=])([^<>;{}\n]{1,200}(?:\|\||&&)[^<>;{}\n]{1,100})(\1)(?![<>=])"
 )
-_ZEROED = re.compile(r"\b(?:int|unsigned|float|double) ([^;(){}\n]{1,100}\b0(?:\.0*)?f?);")
+_ZEROED = re.compile(r"(?<!\()\b(?:int|unsigned|float|double) ([^;(){}\n]{1,100}\b0(?:\.0*)?f?);")
 _WRITES = re.compile(r"atomic\w+\(|\*?\w+(?:\[[^\]]*\])+ *[-+*/|&^]?=(?!=)")  # to memory
 _LOOP = re.compile(r"\b(?:for|while) \(")
 _ELEMENT = re.compile(r"(\w+)\[(\d)\] = ([^;{}\n]{1,200});")
@@ -101,10 +101,19 @@ def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Differen
         *_shift_indices(code),
         *_leave_out_statements(code),
     ]
-    # (rank, 0 is the likeliest; change), without those before the first kernel's body
-    ranked = [(rank, change) for rank, change in found if change.begin > begin]
+    # (rank, 0 is the likeliest; change), without those before the first kernel's body, and of texts
+    # with a string, which the code does not have
+    ranked = [
+        (rank, change)
+        for rank, change in found
+        if change.begin > begin and '"' not in source[change.begin : change.end]
+    ]
     ranked.sort(key=lambda each: (each[1].first not in suspects, each[0]))
-    return [change for _, change in ranked[:_MOST]]
+    by_text: dict[str, Difference] = {}  # each text once
+    for _, change in ranked:
+        if len(by_text) <= _MOST and (text := apply(source, [change])) != source:
+            by_text.setdefault(text, change)
+    return [*by_text.values()][:_MOST]
 
 
 def _exchange_words(code: str) -> Iterator[tuple[int, Difference]]:
@@ -192,7 +201,7 @@ def _add_conditions(code: str, suspects: Collection[int]) -> Iterator[tuple[int,
     conditions = {
         match[1]: find_line(code, match.start())
         for match in _CONDITION.finditer(code)
-        if match[1].count("(") == match[1].count(")")
+        if is_balanced(match[1])
     }
     for statement in _STATEMENT.finditer(code):
         line, begin = find_line(code, statement.start(1)), statement.start(1)
@@ -269,10 +278,11 @@ def _repeat_behind_loops(code: str) -> Iterator[tuple[int, Difference]]:
         }
         for statement in _STATEMENT.finditer(code, begin, end):
             line, text = find_line(code, statement.start(1)), statement[1]
-            before = code[: statement.start()].rstrip().rpartition("\n")[2].strip()
+            head = code[: statement.start()].rstrip()
+            before = head.rpartition("\n")[2].strip()
             lines = f"line {line}"
-            if before.startswith("if ("):
-                text, lines = f"{before} {text}", f"lines {line - 1} and {line}"
+            if before.startswith("if (") and before.endswith(")"):
+                text, lines = f"{before} {text}", f"lines {find_line(code, len(head))} and {line}"
             if not _WRITES.match(statement[1]) or declared & {*WORD.findall(text)}:
                 continue
             last = find_line(code, end)

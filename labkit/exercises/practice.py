@@ -506,7 +506,9 @@ def _stores_single_floats(attempt: Attempt) -> bool:
     return not attempt.matches(r"\bfloat2\b") and any(
         # "5 products", or "2 products, K = 64"
         counts.get("global_store_requests") == 4 * int(on.partition(" ")[0])
+        and counts.get("matrix_operations", 0) > 0
         for on, counts in attempt.counts.items()
+        if " product" in on
     )
 
 

@@ -79,8 +79,8 @@ def find_repair(
     def leave_out_needless(changes: Changes) -> Changes:
         """Return those of a few changes that are right together, none of which can be left out."""
         for each in changes if len(changes) <= _MOST_TOGETHER else ():
-            others = [other for other in changes if other is not each]
-            changes = find_first([others]) or changes
+            if others := [other for other in changes if other is not each]:
+                changes = find_first([others]) or changes
         return changes
 
     small = [(each,) for each in mutations]
@@ -188,7 +188,7 @@ def _describe_change(code: str, change: Difference, is_alone: bool) -> tuple[str
 def _name_statement(text: str, code: str) -> str:
     """Return what a text adds: "a barrier", "a loop that changes `sum`"; it names only what the code names."""
     if barrier := BARRIER.search(text):
-        is_conditional = re.search(r"\bif\b", text[: barrier.start()])
+        is_conditional = re.search(r"\bif\b[^;{}]*$", text[: barrier.start()])
         return "a barrier under a condition" if is_conditional else "a barrier"
     kind = _STATEMENTS.get(WORD.findall(text)[0], "a statement")
     targets = [each for each in _TARGET.finditer(text) if re.search(rf"\b{each[1]}\b", code)]

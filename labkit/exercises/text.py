@@ -47,6 +47,7 @@ _ALL_THREADS = re.compile(r"\b(\w+) = (?:gridDim\.x \* blockDim\.x|blockDim\.x \
 _EXCHANGED = str.maketrans("/%", "%/")
 # the most characters of a text whose mistakes are explained: the rungs have up to 12,000
 EXPLAINED = 20_000
+_BLANKS = 6000  # the longest run of blanks and line ends: comments are some, too
 _STATEMENT = 1000  # the most characters of a statement of such a text: the rungs have up to 190
 # A loop without braces whose body begins with a declaration, and so ends there.
 _BODY = re.compile(
@@ -117,10 +118,12 @@ def is_explained(code: str) -> bool:
     """Return whether a code is short enough for its mistakes to be explained, and its semicolons are not far apart.
 
     A pattern with several parts like ``[^;]*`` is tried at many places of a statement: at one of
-    20,000 characters it would go on for hours.
+    20,000 characters it would go on for hours, and for seconds at as many blanks.
     """
-    return len(code) <= EXPLAINED and all(
-        len(" ".join(statement.split())) <= _STATEMENT for statement in code.split(";")
+    return (
+        len(code) <= EXPLAINED
+        and max(map(len, re.findall(r"\s+", code)), default=0) <= _BLANKS
+        and all(len(" ".join(statement.split())) <= _STATEMENT for statement in code.split(";"))
     )
 
 
@@ -302,10 +305,9 @@ def _find_exchanged(code: str, right_lines: Iterable[str]) -> Iterator[str]:
 def _find_lost(code: str) -> Iterator[str]:
     """Yield sentences for what makes results too small: a remainder that no thread takes, or an int for a fraction."""
     match = _DROPPED.search(code)
-    for name in () if match else _ALL_THREADS.findall(code):
-        match = match or re.search(
-            rf"(?<!<= )(?<!1 \+ )\bn / (?:{name}\b|(gridDim\.x)\b)(?! \+ 1\b)", code
-        )
+    for name in () if match else {*_ALL_THREADS.findall(code)}:
+        # the bound of a loop; the empty group stands for the one of `_DROPPED`
+        match = match or re.search(rf"(?<=\w < )n / {name}(?=;)()", code)
     quotient, divisor = (match[0], match[0].partition(" / ")[2]) if match else ("", "")
     # "n % gridDim.x" or "gridDim.x - 1": the remainder may be taken elsewhere
     if match and quotient.replace("/", "%") not in code and f"{divisor} - 1" not in code:

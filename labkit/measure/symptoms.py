@@ -190,7 +190,7 @@ def describe_array(
     # a few numbers fit to many mistakes by chance
     if len(wrong) < _FEWEST or not all(math.isfinite(got[place]) for place in wrong):
         return
-    if all(abs(got[place]) <= bounds[place] for place in wrong):
+    if not any(got[place] for place in wrong):
         yield "All wrong ones are 0."
     elif clause := _find_relation(wrong, got, expected, bounds, shape):
         yield f"It looks as if {clause}."

@@ -173,6 +173,31 @@ __global__ void add(const float *x, float *y, int H, int W)
     assert any("__syncthreads" in apply(other, [each]) for each in changes)
 
 
+@pytest.mark.parametrize(
+    ("lines", "right", "phrase"),
+    [
+        ("total[i] = a;\ntotal[i + 1] = b;", "total[i + 1] = b;\ntotal[i] = a;", "lines 4 and 5"),
+        ("const int at[2] = {a, b};", "{ b,a}", "elements 0 and 1"),
+        ("f[0] = a; f[1] = b;", "f[0] = b; f[1] = a;", "`f[0]` and `f[1]`"),
+        ("if (a > b || c > d)", "if (a >= b || c >= d)", ""),
+        (
+            "while (a < b) {\n    if (a > 0)\n        total[0] = a;\n}",
+            "}\nif (a > 0) total[0] = a;",
+            "lines 5 and 6",
+        ),
+        ("int sum = 0;\nfor (int i = 0; i < n; ++i) {", "{ sum = 0;", "`sum = 0;`"),
+        ('total[0] = a;\nasm("bar");', 'asm("bar");', ""),
+    ],
+)
+def test_a_mutation_undoes_a_mistake(lines, right, phrase):
+    kernel = f"__global__ void f(int *total, int a, int b, int n)\n{{\n\n{lines}\n}}\n"
+    mutations = list_mutations(kernel)
+    assert any(right in apply(kernel, [each]) and phrase in each.phrase for each in mutations)
+    texts = [apply(kernel, [each]) for each in mutations]
+    assert len({*texts, kernel}) == len(texts) + 1  # each text once, and none is the kernel
+    assert all(text.count("bar") == kernel.count("bar") for text in texts if "asm" in text)
+
+
 @pytest.mark.parametrize("number", ["03b", "P1a"])
 def test_texts_are_run_on_one_case(number):
     """A kernel in place of a rung's, and one on arrays; the solution, one that is wrong, one that does not compile."""

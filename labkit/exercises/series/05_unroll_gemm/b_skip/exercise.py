@@ -29,7 +29,7 @@ _CONDITION = re.compile(
 )
 
 # the loop over the terms of a tile, cut at the number of maps
-_CUT_AT_MAPS = re.compile(r"\bi < (?:min\((?:TILE, *M|M, *TILE)\)|M\b)")
+_CUT_AT_MAPS = re.compile(r"\bfor \(int i = 0; i < (?:min\((?:TILE, *M|M, *TILE)\)|M);")
 
 
 def _explain_cut(attempt: Attempt) -> str:

@@ -19,6 +19,10 @@ _MMA = re.compile(
     r"\bmma\(\s*sum\[([^\[\]]{1,60})\]\[([^\[\]]{1,60})\],\s*weights\[([^\[\]]{1,60})\]\[([^\[\]]{1,60})\]"
 )
 _LOOP = re.compile(r"\bfor \(int (\w+) = 0; \1 < ([\w +*/-]{1,60});")
+# "row < PAIRS + STEPS;", or "N = PAIRS + STEPS;" and "row < N;"
+_ONE_MORE_PAIR = re.compile(
+    r"; \w+ < PAIRS \+ STEPS;|\b(\w+) = PAIRS \+ STEPS;[^\0]{0,2000}?; \w+ < \1;"
+)
 _WORD = re.compile(r"\b(?:words|window)\[")
 _DIFFERENCE = re.compile(r"(\w+) - (\w+)")
 # The pairs of rows of a stack, and numbers of them that leave out the last ones.
@@ -278,7 +282,7 @@ EXERCISE = Exercise(
             "each further one begins a pair later. PAIRS + STEPS is one more.",
             lambda attempt: (
                 "out of bounds" in attempt.findings
-                and re.search(r"\bPAIRS \+ STEPS\b(?! - )", _read_function(attempt))
+                and _ONE_MORE_PAIR.search(_read_function(attempt))
             ),
         ),
         Mistake(

@@ -36,7 +36,7 @@ def _explain_halves(attempt: Attempt) -> str:
 # "(const unsigned *)a + blockIdx.x * 256": a pointer to words, moved by as many as a matrix has halves
 _MOVED_BY_HALVES = re.compile(
     r"\(const unsigned (?:int )?\*\)\s*"
-    r"(?:a \+ blockIdx\.x \* (256|16 \* 16)|b \+ blockIdx\.x \* (128|16 \* 8|8 \* 16))\b"
+    r"(?:a \+ blockIdx\.x \* (256|16 \* 16)|b \+ blockIdx\.x \* (128|16 \* 8|8 \* 16))\b(?! *[/*])"
 )
 
 

@@ -87,7 +87,9 @@ def _explain_first_wait(attempt: Attempt) -> str:
 
 
 _EACH_WAIT = re.compile(r"(?<!void )\bwait\(([^;]{1,100})\);")
-_NEXT_TILE = re.compile(r"\b(\w+) = \(?\w+ \+ 1\)?(?: % \w+)?[,;]")  # "next = (tile + 1) % 3;"
+_NEXT_TILE = re.compile(
+    r"\b(\w+) = \(?(?!\1\b)\w+ \+ 1\)?(?: % \w+)?[,;]"
+)  # "next = (tile + 1) % 3;"
 
 
 def _explain_first_tile(attempt: Attempt) -> str:
@@ -95,7 +97,7 @@ def _explain_first_tile(attempt: Attempt) -> str:
     waits = [*_EACH_WAIT.finditer(attempt.source)]
     names = {*_NEXT_TILE.findall(attempt.source)}
     ahead = [wait for wait in waits if "+ 1)" in wait[1] or names & {*re.findall(r"\w+", wait[1])}]
-    if len(waits) != 2 or len(ahead) != 1:  # one is the producer's
+    if len(waits) != 2 or ahead != waits[1:]:  # the first one is the producer's
         return ""
     return (
         f"Line {find_line(attempt.source, ahead[0].start())} waits for the next tile, and no line waits for the first: "
