@@ -113,8 +113,8 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
         'The column "kernels of the lab" is about the kernels of the convolution lab, which have no planted bugs. '
         '"Clean" means that the tool reports nothing about them. The words "changed after the run" stand '
         "before the kernels whose source has changed since the tool checked them.\n\n"
-        "The next table says how many bugs of each kind a tool finds, and names the kernels whose bug it misses. For "
-        'an access to an invalid address, the column "kind of bug" says where the address is: "by one" means one '
+        "The next table says how many bugs of each kind each tool finds, and names the kernels whose bug it misses. "
+        'For an access to an invalid address, the column "kind of bug" says where the address is: "by one" means one '
         "element beyond the array.\n\n"
         "| kind of bug | tool | CPU engine | compute-sanitizer |\n|---|---|---|---|\n"
     )
