@@ -212,7 +212,8 @@ def _explain_unstored(attempt: Attempt) -> str:
     """Return which columns no thread stores, or ""."""
     stored, columns = _find_unstored(attempt)
     return stored and (
-        f"No thread stores the columns {stored} to {columns - 1}: which loop should reach them, and what ends it?"
+        f"No thread stores the columns {stored} to {columns - 1}: which loop should reach them? "
+        "Where does it begin, how far apart are the columns of a lane, and where does it end?"
     )
 
 

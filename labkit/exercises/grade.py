@@ -149,7 +149,9 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
         if time.monotonic() >= deadline:
             return False
         graded = verdicts[text] = grade_source(exercise, text, limit=_SECONDS_TEXT)
-        return graded.verdict != WRONG if is_wrong else graded.passed or graded.long
+        if is_wrong and text not in doubtful:
+            return graded.verdict != WRONG
+        return graded.passed or graded.long
 
     def screen(texts: Sequence[str]) -> Iterator[bool]:
         """Yield whether a text may be right: right on the case on which the attempt is wrong; or as `is_right`."""
@@ -162,6 +164,8 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
         *map(int, re.findall(r"\d+", " ".join(re.findall(r"lines? (\d+(?:, \d+)*)", failed))))
     ]
     mutations = list_mutations(source, suspects) if is_wrong else ()
+    # a changed word may give right results by chance, as by more work: it has to meet the goal, too
+    doubtful = {apply(source, [each]) for each in mutations if not each.phrase}
     with show_progress(None, "looking for the line that has to change"):
         try:
             changes = find_repair(source, exercise.solution, screen, is_right, mutations)

@@ -13,6 +13,7 @@ from hostcuda.source import code_only, find_pairs
 from labkit.exercises.differences import WORD, Difference, apply, is_balanced
 from labkit.exercises.text import find_line
 
+_WARP = 32  # lanes: a number that is written for others, and others for it
 _MOST = 120  # changes of a text that are listed
 _NEAR = 3  # lines before and behind a suspected one that get a barrier
 _LARGEST = 1024  # number that gets a neighbor, its double and its half
@@ -46,6 +47,8 @@ _NAMES = {
     "column": ["row"],
     "rows": ["columns"],
     "columns": ["rows"],
+    "gridDim": ["blockDim"],
+    "blockDim": ["gridDim"],
     "M": ["C"],
     "C": ["M"],
 }
@@ -148,7 +151,8 @@ def _list_others(
     if word in _OTHERS:
         for other in _OTHERS[word]:
             yield 0, other, 1
-    elif word == "=" and before_last not in _TYPES and before != ",":
+    # not to an element: one of a local array may have no value yet
+    elif word == "=" and before_last not in _TYPES and before not in (",", "]"):
         yield 1, "+=", 1
     elif word in ("x", "y") and before == "." and before_last in _INDICES:
         yield 1, "y" if word == "x" else "x", 1
@@ -159,7 +163,8 @@ def _list_others(
     elif word in ("+", "-") and behind == "1" and second != "." and before not in ("=", "(", ","):
         yield 2, "", 2
     elif word.isdigit() and int(word) <= _LARGEST and "." not in (before, behind):
-        for number in {2 * int(word), int(word) // 2, int(word) + 1, int(word) - 1} - {int(word)}:
+        others = {2 * int(word), int(word) // 2, int(word) + 1, int(word) - 1, _WARP}
+        for number in others - {int(word)} if int(word) > 3 else others - {int(word), _WARP}:
             yield 3, str(number), 1
 
 

@@ -218,9 +218,19 @@ def softmax(random: np.random.Generator, rows: int, columns: int, highest: int) 
 
 # A max, or a condition with ?, may find the largest number.
 _SEEKS_LARGEST = r"\bf?max|\?"
+
+
+def _subtracts_no_largest(attempt: Attempt) -> bool:
+    """Return whether no number is the larger one of others, or none of these is subtracted: ``- largest``."""
+    names = "|".join({*re.findall(r"\b(\w+) = f?maxf?\(", attempt.source)})
+    return not attempt.matches(_SEEKS_LARGEST) or (
+        bool(names) and not attempt.matches(rf"- *(?:{names})\b")
+    )
+
+
 NO_LARGEST = Mistake(
     "exp of a large number is inf, and inf / inf is nan: subtract the largest number of the row first.",
-    lambda attempt: "nan" in attempt.wrong and not attempt.matches(_SEEKS_LARGEST),
+    lambda attempt: "nan" in attempt.wrong and _subtracts_no_largest(attempt),
 )
 OTHER_LARGEST = Mistake(
     "nan comes of inf / inf or of 0 / 0 here: what is subtracted lies far below the largest number of the row, or far "

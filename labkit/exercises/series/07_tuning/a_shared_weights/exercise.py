@@ -59,6 +59,7 @@ EXERCISE = Exercise(
             "over q, and before the stores of y.",
             lambda attempt: (
                 attempt.findings
+                and " at k[" not in attempt.wrong
                 and attempt.matches(
                     r"c < C &&[^;{]*;[^;{]*\)\s*\{\s*__sync|\)\s*(?:return|continue)\s*;"
                 )

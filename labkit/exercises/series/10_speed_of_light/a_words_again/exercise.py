@@ -91,7 +91,8 @@ def _find_guard(attempt: Attempt) -> _Guard | None:
             name = re.search(rf"\bint (\w+) = {re.escape(value)};", code)
             pattern = rf"(?:{re.escape(value)}|{name[1] if name else '(?!)'})"
             conditions = " ".join(re.findall(r"\bif \(([^{};]{1,200})\)", code))
-            is_clear = not re.search(r"\b(?:min|max|unsigned)\(|\?", code)
+            # with a continue the condition is the opposite one
+            is_clear = not re.search(r"\b(?:min|max|unsigned)\(|\?|\bcontinue\b|!\(", code)
             return _Guard(value, pattern, end, conditions) if is_clear else None
     return None
 

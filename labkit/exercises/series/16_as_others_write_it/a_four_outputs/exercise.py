@@ -35,6 +35,8 @@ _PLACES: dict[str, Callable[[int, int], tuple[int, int]]] = {
     "columns": lambda down, right: (0, right),
     "backwards": lambda down, right: (-down, -right),
     "narrow": lambda down, right: (down, right),
+    "twice down": lambda down, right: (down, down),
+    "twice right": lambda down, right: (right, right),
 }
 _PLACED = {
     "unmoved": "The four sums of a square are equal: in each, input (p, q) of the window meets weight (p, q). Output "
@@ -44,6 +46,8 @@ _PLACED = {
     "columns": "The weights move with right, and not with down: the second row of a square is the first again.",
     "backwards": "The weights move the wrong way. Input (0, 0) of the window is none of output (1, 1), whose first "
     "input is (1, 1): there it meets weight (0, 0).",
+    "twice down": "`row` and `col` both move with down: `col` belongs to right.",
+    "twice right": "`row` and `col` both move with right: `row` belongs to down.",
     "narrow": f"The weights move, but the window has K x K inputs: the last row and column are missing, and with them "
     f"terms of three of the four outputs. A square of layer 2 needs {_SIDE} x {_SIDE} inputs per channel.",
 }

@@ -98,7 +98,8 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "Lanes of the first warp for which there is no other warp have nothing to load: they add 0.",
+            "A block may have fewer warps than the array has places, and in a place of no warp nothing is written. "
+            "Only blockDim.x / 32 warps have a sum: for all other places, add 0.",
             lambda attempt: (
                 "uninitialized" in attempt.findings
                 and "race" not in attempt.findings
