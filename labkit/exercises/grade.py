@@ -19,6 +19,7 @@ from labkit.exercises.judge import (
     WRONG,
     Grade,
     GradeLine,
+    ask_about_finding,
     code_lines,
     judge_numbers,
     write_advice,
@@ -179,7 +180,8 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
     sentence = describe_repair(source, changes, outcome)
     if not is_wrong:
         return replace(result, place=f"{result.place} {sentence}".strip())
-    return replace(result, mistake=f"{result.mistake} {sentence}".strip())
+    known = result.mistake or ask_about_finding(result)
+    return replace(result, mistake=f"{known} {sentence}".strip())
 
 
 def _names_line(sentence: str) -> bool:
