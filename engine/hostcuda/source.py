@@ -18,7 +18,14 @@ from hostcuda.build.unit import make_unit
 from hostcuda.errors import CompileError
 from hostcuda.frontend.hostcode import find_entry
 from hostcuda.frontend.scan import Scan, find_functions
-from hostcuda.frontend.tokens import Token, find_pairs, find_statement_end, lex, without_comments
+from hostcuda.frontend.tokens import (
+    Token,
+    find_pairs,
+    find_statement_end,
+    lex,
+    split_spans,
+    without_comments,
+)
 from hostcuda.host import cache
 
 __all__ = [
@@ -32,6 +39,7 @@ __all__ = [
     "kernel_names",
     "loops",
     "rewritten",
+    "split_spans",
     "tokens",
     "warnings_about",
     "without_comments",

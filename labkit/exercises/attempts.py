@@ -148,8 +148,7 @@ def run_texts(
             return [False] * len(chunk)
         with temporary.folder() as folder:
             command, environment = write_texts(exercise, number, chunk, folder)
-            # + 1: for the start of the child process
-            # a chunk that has begun may take a little longer than the search
+            # a chunk that has begun may take a little longer than the search, and each needs a start
             limit = min(TEXT_WAIT_S * len(chunk), deadline - time.monotonic()) + TEXT_WAIT_S
             processes.run(command, environment, limit, capture=True)
             return [

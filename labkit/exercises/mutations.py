@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 
-from hostcuda.source import code_only, find_pairs
+from hostcuda.source import code_only, find_pairs, split_spans
 from labkit.exercises.differences import WORD, Difference, apply, is_balanced
 from labkit.exercises.text import find_line
 
@@ -114,9 +114,9 @@ def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Differen
     ranked.sort(key=lambda each: (each[1].first not in suspects, each[0]))
     by_text: dict[str, Difference] = {}  # each text once
     for _, change in ranked:
-        if len(by_text) <= _MOST and (text := apply(source, [change])) != source:
+        if len(by_text) < _MOST and (text := apply(source, [change])) != source:
             by_text.setdefault(text, change)
-    return [*by_text.values()][:_MOST]
+    return [*by_text.values()]
 
 
 def _exchange_words(code: str) -> Iterator[tuple[int, Difference]]:
@@ -233,7 +233,7 @@ def _exchange_statements(code: str) -> Iterator[tuple[int, Difference]]:
 def _exchange_elements(code: str) -> Iterator[tuple[int, Difference]]:
     """Yield two elements of an array with each other's values: of ``= {p, q}``, or of ``a[0] = p; a[1] = q;``."""
     for match in _INITIALIZER.finditer(code):
-        elements = _split_elements(match[1])
+        elements = [match[1][slice(*span)] for span in split_spans(match[1], ",")]
         line, last = find_line(code, match.start(1)), find_line(code, match.end(1))
         if len(elements) > _MOST_ELEMENTS:
             continue
@@ -254,31 +254,23 @@ def _exchange_elements(code: str) -> Iterator[tuple[int, Difference]]:
             yield 2, Difference(one.start(3), other.end(3), right, first, last, phrase)
 
 
-def _split_elements(text: str) -> list[str]:
-    """Return the elements of a list of C++, split at the commas that are in no brackets."""
-    elements, depth = [""], 0
-    for sign in text:
-        depth += (sign in "([{<") - (sign in ")]}>")
-        if sign == "," and not depth:
-            elements.append("")
-        else:
-            elements[-1] += sign
-    return elements
-
-
-def _repeat_behind_loops(code: str) -> Iterator[tuple[int, Difference]]:
-    """Yield each statement of a loop that writes to memory, with its condition, once more behind the loop."""
+def _list_loops(code: str) -> Iterator[tuple[int, int, int]]:
+    """Yield the positions of each loop whose body is in braces: of its head, and of the two braces."""
     heads = {begin: end for begin, end, _ in find_pairs(code, "()")}
     bodies = {begin: end for begin, end, _ in find_pairs(code, "{}")}
     for loop in _LOOP.finditer(code):
         head = heads.get(loop.end() - 1, len(code))
         begin = code.find("{", head)
-        if begin not in bodies or code[head + 1 : begin].strip():
-            continue
-        end = bodies[begin]
+        if begin in bodies and not code[head + 1 : begin].strip():
+            yield loop.start(), begin, bodies[begin]
+
+
+def _repeat_behind_loops(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each statement of a loop that writes to memory, with its condition, once more behind the loop."""
+    for start, begin, end in _list_loops(code):
         declared = {
             name
-            for each in _DECLARATION.finditer(code, loop.start(), end)
+            for each in _DECLARATION.finditer(code, start, end)
             for name in _DECLARED.findall(each[1])
         }
         for statement in _STATEMENT.finditer(code, begin, end):
@@ -317,14 +309,13 @@ def _leave_out_statements(code: str) -> Iterator[tuple[int, Difference]]:
 
 def _set_again_in_loops(code: str) -> Iterator[tuple[int, Difference]]:
     """Yield variables that a declaration before a loop sets to 0, set to 0 again at the beginning of the loop."""
-    heads = {begin: end for begin, end, _ in find_pairs(code, "()")}
+    loops = [*_list_loops(code)]
     for declaration in _ZEROED.finditer(code):
         names = re.findall(r"(\w+) = 0(?:\.0*)?f?(?=[,;])", f"{declaration[1]};")
-        for loop in _LOOP.finditer(code, declaration.end()):
-            begin = code.find("{", heads.get(loop.end() - 1, len(code)))
-            if begin < 0 or code[heads[loop.end() - 1] + 1 : begin].strip():
+        for start, begin, _ in loops:
+            if start < declaration.end():
                 continue
-            line = find_line(code, loop.start())
+            line = find_line(code, start)
             for name in names:
                 phrase = f"with `{name} = 0;` at the beginning of the loop in line {line}"
                 yield 0, Difference(begin + 1, begin + 1, f" {name} = 0;", line, line, phrase)

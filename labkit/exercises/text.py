@@ -40,7 +40,7 @@ _HALF_CONSTANT = re.compile(r"\b__(?:float|double)2half\w*\([-+\d.fFeE ]*\)")
 # A quotient that rounds down the work per thread or block: "n / (gridDim.x * blockDim.x)", "columns / 32".
 _DROPPED = re.compile(
     r"(?<!<= )(?<!1 \+ )\b(?:n|rows|columns) / "
-    r"(?:\([^()]*Dim[^()]*\)|\w*threads\b|warpSize\b|32\b|(gridDim\.x)\b)(?! \+ 1\b)"
+    r"(?:\([^()]*Dim[^()]*\)|\w*threads\b|warpSize\b|32\b|gridDim\.x\b)(?! \+ 1\b)"
 )
 # "workers = gridDim.x * blockDim.x": the number of all threads
 _ALL_THREADS = re.compile(r"\b(\w+) = (?:gridDim\.x \* blockDim\.x|blockDim\.x \* gridDim\.x)[,;]")
@@ -305,13 +305,12 @@ def _find_exchanged(code: str, right_lines: Iterable[str]) -> Iterator[str]:
 def _find_lost(code: str) -> Iterator[str]:
     """Yield sentences for what makes results too small: a remainder that no thread takes, or an int for a fraction."""
     match = _DROPPED.search(code)
-    for name in () if match else {*_ALL_THREADS.findall(code)}:
-        # the bound of a loop; the empty group stands for the one of `_DROPPED`
-        match = match or re.search(rf"(?<=\w < )n / {name}(?=;)()", code)
+    for name in () if match else dict.fromkeys(_ALL_THREADS.findall(code)):
+        match = match or re.search(rf"(?<=\w < )n / {name}(?=;)", code)  # the bound of a loop
     quotient, divisor = (match[0], match[0].partition(" / ")[2]) if match else ("", "")
     # "n % gridDim.x" or "gridDim.x - 1": the remainder may be taken elsewhere
     if match and quotient.replace("/", "%") not in code and f"{divisor} - 1" not in code:
-        owner = "block" if match[1] else "thread"
+        owner = "block" if divisor == "gridDim.x" else "thread"
         yield (
             f"`{quotient}` drops the remainder: what is left over belongs to no {owner}. Round the quotient up, and "
             f"let no {owner} go beyond the end."
