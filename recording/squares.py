@@ -5,7 +5,6 @@ All kernels compute layer 2 of lenet86 in half, in random order in one run; rung
 """
 
 import functools
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -25,15 +24,15 @@ LAYER, BATCH = LENET86[1], 10_000
 _POOL_ERROR = 2.0**-9
 
 
-def list_squares(given: Given, pool: bool) -> Iterator[Contestant]:
-    """Yield the contestant in Triton whose matrix has a row per square of 2 x 2 outputs, in half.
+def make_squares(given: Given, pool: bool) -> Contestant:
+    """Return the contestant in Triton whose matrix has a row per square of 2 x 2 outputs, in half.
 
     With `pool` it writes the largest output of each square, or 0 if that is larger.
     """
     from recording.implicit_gemm_squares import convolution  # it imports Triton
 
     layer, (inputs, k) = given.layer, given.copy_to_gpu("fp16", "NCHW")
-    (pixels, maps) = size_product(given)
+    pixels, maps = size_product(given)
     squares = pixels // 4
     y = given.make_output("fp16", "NCHW")
     if pool:
@@ -51,7 +50,7 @@ def list_squares(given: Given, pool: bool) -> Iterator[Contestant]:
 
     name = "Triton, squares and their pool" if pool else "Triton, squares"
     how = "{} squares, {} terms, {} warps, {} stages"
-    yield given.make_fastest(name, "fp16", "NCHW", conv, TILES, y, how)
+    return given.make_fastest(name, "fp16", "NCHW", conv, TILES, y, how)
 
 
 def check_pool(contestant: Contestant, given: Given) -> None:
@@ -90,20 +89,18 @@ def squares(out: Folder = None) -> None:
             ours,
             replace(ours, label=ours.label + AGAIN),  # twice: the times tell how well they repeat
             *list_triton(given, ["fp16"]),
-            *list_squares(given, pool=False),
+            make_squares(given, pool=False),
         ]
-        pools = [*list_squares(given, pool=True)]
+        pool = make_squares(given, pool=True)
         check = functools.partial(select_correct, convolutions, given)
         if len(before := check("before")) != len(convolutions):
             raise CheckFailed("a kernel is wrong: nothing is timed")
-        for contestant in pools:
-            check_pool(contestant, given)
-        contestants = [*before, *pools]
+        check_pool(pool, given)
+        contestants = [*before, pool]
         times = time_in_turns(torch, contestants, REPEAT, flush)
         if len(check("after")) != len(convolutions):
             raise CheckFailed("a kernel is wrong after the timed runs: nothing is kept")
-        for contestant in pools:
-            check_pool(contestant, given)
+        check_pool(pool, given)
     rows = [
         {
             "experiment": "squares",
