@@ -102,7 +102,7 @@ def test_a_wrong_kernel_is_refused_by_its_name(kernel, monkeypatch):
 
     lenet28._compile.cache_clear()
     monkeypatch.setattr(lenet28, "_compiler_arguments", changed)
-    monkeypatch.setattr(lenet28, "random_sizes", lambda seed: [SMALL])
+    monkeypatch.setattr(lenet28, "random_sizes", lambda seed: [SMALL, SMALL])
     try:
         with pytest.raises(CheckFailed, match=f"lenet28 loops, batch 2: {kernel}, .* is wrong"):
             check(Lenet28("loops", 2, sizes=SMALL))

@@ -33,7 +33,7 @@ def test_every_command_explains_itself():
     for name in commands:
         assert f" {name} " in text and "data/" in text
         assert run(name, "--help").exit_code == 0
-    assert len(commands) == 27
+    assert len(commands) == 28
 
 
 @pytest.mark.parametrize(
