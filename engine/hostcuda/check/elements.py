@@ -88,16 +88,20 @@ _CONSTANT = r"(?:#\s*define\s+{0}\s+|\b(?:constexpr|const)\b[^;=]*\b{0}\s*=\s*)\
 def _find_shared_array(source: str, name: str, size: int) -> tuple[str, list[int]] | None:
     """Return the type and the dimensions of the ``__shared__`` array of that name that has `size` bytes, or None.
 
-    None also where two arrays of the source fit, or a dimension is no number and no constant.
+    A dimension is known if it is a number or a constant of the source. If one is not, but all arrays
+    of the name have one type, the list of dimensions is empty. None if the type has no known size, or
+    two arrays of the source fit.
     """
-    found = set()
+    fitting, types = set(), set()
     pattern = (
-        rf"__shared__[^;(){{}}]*?\b(\w+)\s+(?:\w+[^;,]*,\s*)*{name}\s*((?:\[[^]]+\]\s*)+)[;,=]"
+        rf"__shared__(?:[^;(){{}}]|\b(?:__align__|alignas)\s*\([^()]*\))*?"
+        rf"\b(\w+)\s+(?:\w+[^;,]*,\s*)*{name}\s*((?:\[[^]]+\]\s*)+)[;,=]"
     )
     for match in re.finditer(pattern, source):
         type_name = (
             match[1].removeprefix("__").removesuffix("_t") if "half" in match[1] else match[1]
         )
+        types.add(type_name)
         dimensions = []
         for word in re.findall(r"\[\s*([^]]+?)\s*\]", match[2]):
             value = word if word.isdigit() else None
@@ -106,21 +110,29 @@ def _find_shared_array(source: str, name: str, size: int) -> tuple[str, list[int
                 value = constant[1] if constant else None
             dimensions.append(int(value or 0))
         if math.prod(dimensions) * _SIZES.get(type_name, 0) == size:
-            found.add((type_name, tuple(dimensions)))
-    return next((type_, [*dims]) for type_, dims in found) if len(found) == 1 else None
+            fitting.add((type_name, tuple(dimensions)))
+    if len(fitting) == 1:
+        type_name, dimensions = fitting.pop()
+        return type_name, [*dimensions]
+    if fitting or len(types) != 1:
+        return None
+    type_name = types.pop()
+    return (type_name, []) if size % _SIZES.get(type_name, size + 1) == 0 else None
 
 
 def format_shared(source: str, place: re.Match) -> str:
     """Return a place in a shared array as the kernel writes it: with all indices, and the array's type.
 
     `place` is a match of `SHARED_PLACE` in a message, which has one index. The result is "s[3][7][0]
-    of the __shared__ array s of 4 x 8 x 8 halfs". The text is returned as it is if the array is not
-    found in `source`, or has one dimension and elements as large as the access.
+    of the __shared__ array s of 4 x 8 x 8 halfs", or "element 248 of the __shared__ array s of 256
+    halfs" if the dimensions are not known. The text is returned as it is if the array is not found in
+    `source`, or has at most one known dimension and elements as large as the access.
     """
     index, name, distance, side, count, unit = place.groups()
+    size = int(count) * int(unit)
     # ("half", [4, 8, 8]): the array's type and dimensions; its name and its bytes identify it
-    array = _find_shared_array(source, name, int(count) * int(unit))
-    if not array or (len(array[1]) == 1 and _SIZES[array[0]] == int(unit)):
+    array = _find_shared_array(source, name, size)
+    if not array or (len(array[1]) <= 1 and _SIZES[array[0]] == int(unit)):
         return place[0]
     type_name, dimensions = array
     at, indices = int(index) * int(unit) // _SIZES[type_name], []
@@ -129,6 +141,8 @@ def format_shared(source: str, place: re.Match) -> str:
         indices.append(rest)
     element = name + "".join(f"[{i}]" for i in (at, *reversed(indices)))
     many = " x ".join(map(str, dimensions)) + f" {type_name}s"
+    if not dimensions:
+        element, many = f"element {at}", f"{size // _SIZES[type_name]} {type_name}s"
     if not side:
         return f"{element} of the __shared__ array {name} of {many}"
     away = -(-int({"one": 1}.get(distance, distance)) * int(unit) // _SIZES[type_name])
