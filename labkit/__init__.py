@@ -27,6 +27,6 @@ if _shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)():
 
 def load_ipython_extension(shell: Any) -> None:
     """Add ``%%kernel`` and ``%%cuda`` to a notebook, when IPython runs ``%load_ext labkit``."""
-    from .page import cells
+    from .page import cells  # here, because it loads slowly, and `import labkit` stays light
 
     cells.load_ipython_extension(shell)

@@ -31,7 +31,10 @@ def find_checkout() -> Path | None:
 
 
 def write_restore_command(name: str) -> str:
-    """Return the command that restores a file or folder of the lab, such as `data/weights`: with git, else with pip."""
+    """Return the command that restores a file or folder of the lab, such as `data/weights`.
+
+    It is git's in a checkout. An installed package is installed anew by pip, from where it came.
+    """
     if root := find_checkout():
         return f'git -C "{root}" checkout -- {name}'
     return f'{_PIP_INSTALL} --force-reinstall --no-deps "{PROJECT}{_find_origin()}"'

@@ -21,13 +21,14 @@ _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 def read(path: Path) -> bytes:
     """Return the content of a file.
 
-    Raises LabError if it cannot be read, or is not what its manifest says: the list of the SHA-256 of
-    all files of its folder, if there is one.
+    Raises LabError if it cannot be read, or if its SHA-256 is not the one in the manifest of its folder:
+    the list of the SHA-256 of all files there. A folder may have no manifest: its files are not checked.
     """
     try:
         content, root = path.read_bytes(), _find_root(path)
         if root and not _is_listed(root, path, content):
-            # `write` of another process may have written the file, but not its line
+            # `write` of another process may have written the file, but not yet its line of the manifest:
+            # look again when it has released the lock
             with files.locked(root / NAME):
                 content = path.read_bytes()
                 if not _is_listed(root, path, content):
@@ -41,7 +42,10 @@ def read(path: Path) -> bytes:
 
 
 def write(path: Path | str, content: str | bytes) -> Path:
-    """Write a file, whole or not at all, and its line of the manifest if its folder has one; return the file."""
+    """Write a file, whole or not at all; return its path.
+
+    If its folder has a manifest, the list of the SHA-256 of all files there, its line is written, too.
+    """
     root = _find_root(Path(path))
     if root is None:
         return files.write(path, content)
@@ -54,19 +58,27 @@ def write(path: Path | str, content: str | bytes) -> Path:
 
 
 def problems(root: Path | None = None) -> list[str]:
-    """Return "a.csv is missing" or the like for each file of a folder, by default `data/`, that is not as listed."""
+    """Return a sentence, such as "a.csv is missing", for each file of a folder that is not as its manifest says.
+
+    The manifest lists the SHA-256 of each file. The folder is `data/` by default.
+    """
     root = root or data_dir()
-    listed, present = digests(root), _hash_files(root)
-    return [
-        f"{name} {'is missing' if name not in present else 'is damaged' if name in listed else f'is not in {NAME}'}"
-        for name in sorted(listed.keys() | present.keys())
-        if listed.get(name) != present.get(name)
-    ]
+    listed, present = digests(root), _hash_files(root)  # file name -> SHA-256
+    found = []
+    for name in sorted(listed.keys() | present.keys()):
+        if name not in present:
+            found.append(f"{name} is missing")
+        elif name not in listed:
+            found.append(f"{name} is not in {NAME}")
+        elif listed[name] != present[name]:
+            found.append(f"{name} is damaged")
+    return found
 
 
 def renew(root: Path | None = None) -> None:
-    """Write the manifest of a folder, by default `data/`, anew from the files that are there."""
+    """Write the manifest of a folder, by default `data/`, anew: the SHA-256 of each file that is there."""
     root = root or data_dir()
+    # so that `write` of another process does not change a file or the manifest in between
     with files.locked(root / NAME):
         _write_manifest(root, _hash_files(root))
 
@@ -74,7 +86,7 @@ def renew(root: Path | None = None) -> None:
 def digests(root: Path) -> dict[str, str]:
     """Return file name -> SHA-256 as the manifest of a folder lists them.
 
-    Raises LabError if it is damaged.
+    Raises LabError if the manifest is missing or damaged. The files are not read.
     """
     try:
         lines = [
@@ -91,7 +103,8 @@ def digests(root: Path) -> dict[str, str]:
                 f"{root / NAME} is damaged: line {number} is not a digest and a file. "
                 f"{_remedy(root, root / NAME)}"
             )
-        listed[line[2]] = line[1]
+        digest, name = line.groups()
+        listed[name] = digest
     return listed
 
 

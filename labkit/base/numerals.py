@@ -19,10 +19,13 @@ def is_whole(value: object, least: int = 1, most: float = math.inf) -> bool:
 
 
 def shorten(value: object) -> str:
-    """Return the first characters of a reader's value as text, also of an integer that Python refuses to print."""
+    """Return the first 40 characters of a value as `repr` writes it, for a message that refuses the value.
+
+    Python refuses to print an integer of more than 4,300 digits: the text is then "this number".
+    """
     try:
         return f"{value!r:.40}"
-    except ValueError:  # an integer of more than 4,300 digits
+    except ValueError:
         return "this number"
 
 

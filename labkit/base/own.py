@@ -33,8 +33,9 @@ def claiming(folder: Path, command: str) -> Iterator[None]:
 def claim_folder(folder: Path, command: str, written: Iterable[Path] = ()) -> None:
     """Create a folder for the files of a command, or take an empty one or one that the command has created before.
 
-    The file `MARK` in it gets the command's name and the files `written`. Raises LabError if the
-    folder has files and is not the command's; EngineError if it cannot be written.
+    The file `MARK` in it gets the command's name and the files `written`, a line each: `make clean`
+    removes these files. Raises LabError if the folder has files and is not the command's; EngineError if
+    it cannot be written.
     """
     require_writable(folder)  # creates it, too
     mark = folder / MARK
@@ -46,6 +47,7 @@ def claim_folder(folder: Path, command: str, written: Iterable[Path] = ()) -> No
         else:  # an empty folder is taken as the command's, one with files is refused
             lines = [] if files else [command]
         if lines[:1] != [command]:
+            # `or lines`: a folder with nothing but the mark of another command
             raise LabError(
                 f"{folder} has files that `{command}` did not write: {', '.join(files[:3] or lines)}. Give "
                 "it an empty folder or a new one with --out, or move these away"

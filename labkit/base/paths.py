@@ -25,9 +25,10 @@ def data_dir() -> Path:
 
 
 def course_dir() -> Path:
-    """Return the folder of the course as it is shipped, with `notebooks`, `docs`, and what pages show of `recording`.
+    """Return the folder of the course as it is shipped, with `notebooks`, `docs` and files of `recording`.
 
-    It is the checkout, or inside the package if that was installed from a wheel.
+    `recording` is the code that recorded the data: those files of it that pages show are shipped. The
+    folder is the checkout, or inside the package if that was installed from a wheel.
     """
     inside = PACKAGE / "course"
     return inside if inside.is_dir() else PACKAGE.parent
@@ -39,10 +40,11 @@ def cuda_src() -> Path:
 
 
 def cache_dir() -> Path:
-    """Return the folder of everything that can be made again: `LABKIT_CACHE_DIR`, else `~/.cache/labkit`.
+    """Return the folder of everything that can be made again.
 
-    It may not exist: `private_cache` creates it. Raises EngineError if this user has no home
-    folder.
+    It is what the environment variable `LABKIT_CACHE_DIR` says, else `labkit` in `XDG_CACHE_HOME`, else
+    `~/.cache/labkit`. It may not exist: `private_cache` creates it. Raises EngineError if this user has no
+    home folder.
     """
     return of_user("LABKIT_CACHE_DIR", "XDG_CACHE_HOME", "~/.cache", "labkit")
 
@@ -55,6 +57,7 @@ def private_cache() -> Path:
 def natural_key(name: str) -> list[str | int]:
     """Return a key that sorts names by the value of the numbers in them: P9_producers before P10_mbarrier_ring.
 
-    It is the list of texts and numbers in turn: ["P", 9, "_producers"].
+    It is the list of texts and numbers in turn: ["P", 9, "_producers"]. It begins with a text, if need be
+    "", so that no text is compared with a number.
     """
     return [int(piece) if piece.isdecimal() else piece for piece in re.split(r"(\d+)", name)]

@@ -47,13 +47,13 @@ def show_progress(
     inside the block of another call that shows one.
     """
     in_notebook = settings.in_notebook()
-    # `_shown` is held while a line is shown
+    # The lock `_shown` is held while a line is shown. It is taken last: only if the other two permit a line.
     is_hidden = (
         bool(os.environ.get("TQDM_DISABLE"))
         or not (in_notebook or sys.stderr.isatty())
         or not _shown.acquire(blocking=False)
     )
-    # a hidden bar counts, too
+    # A hidden bar writes into memory. It counts, too, and tqdm's own `disable` would stop that.
     file = io.StringIO() if is_hidden else sys.stdout if in_notebook else sys.stderr
     steps = ": {n_fmt} of {total_fmt} [{elapsed}<{remaining}]{postfix}" if total else ": {elapsed}"
     ended = threading.Event()
@@ -85,7 +85,7 @@ def show_progress(
                 # `refresh` does not set it, and without it `close` takes the line for one that was
                 # never shown, and leaves it there
                 bar.last_print_t = time.time()
-                pause = _TICK_S
+                pause = _TICK_S  # the first pause was the delay
 
         looker = threading.Thread(target=look, daemon=True)
         if not is_hidden:

@@ -24,19 +24,24 @@ IDLE_DAYS = 30  # a result that nobody has read for so long is removed
 
 
 def digest(*parts: object) -> str:
-    """Return the SHA-256 of bytes and of the texts of other objects, each with its length in front.
+    """Return the SHA-256, in hexadecimal digits, of all parts: bytes, or the text `str` of another object.
 
-    The lengths make ("ab", "c") differ from ("a", "bc").
+    Each part has its length in front. The lengths make ("ab", "c") differ from ("a", "bc").
     """
     sha = hashlib.sha256()
     for part in parts:
+        # surrogateescape: a file's name need not be UTF-8
         data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogateescape")
         sha.update(len(data).to_bytes(8, "little") + data)
     return sha.hexdigest()
 
 
 def state() -> str:
-    """Return a digest of what results depend on besides their code: files, compiler, processor, packages, settings."""
+    """Return a digest of what a notebook's results depend on besides its code.
+
+    These are the files of the lab, the engine and the data, the compiler, the processor, the packages
+    and the settings.
+    """
     from hostcuda.checking import fingerprint  # here, because it loads the engine
 
     folders = (PACKAGE, Path(hostcuda.__file__).parent, data_dir())
@@ -47,7 +52,7 @@ def state() -> str:
         if path.is_file() and path.suffix not in (".pyc", ".lock")
     )
     places = map(Path, filter(os.path.isdir, sys.path))
-    # "numpy-2.1.0.dist-info"
+    # folders like "numpy-2.1.0.dist-info": names and versions of the packages
     packages = sorted(info.name for place in places for info in place.glob("*-[0-9]*-info"))
     # without the engine's name, `_ENGINE`, which a result's key has
     settings = sorted(
@@ -56,6 +61,7 @@ def state() -> str:
         if name.startswith(("HOSTCUDA_", "LABKIT_", "CUDA_")) and name not in _ENGINE
     )
     contents = (item for path in files for item in (path, path.read_bytes()))
+    # fingerprint: of the engine, the compiler and the processor
     return digest(fingerprint(), sys.version, packages, settings, *contents)
 
 
@@ -69,9 +75,13 @@ class ResultsCache:
         self.state, self.folder = state, folder / "kept"
 
     def get(self, *key: object) -> object:
-        """Return the object that `put` has kept under this key; None if there is none, or its file is damaged."""
+        """Return the object that `put` has kept under this key; None if there is none, or its file is damaged.
+
+        The key is any number of objects, such as a notebook's name and the source of its cells.
+        """
         path = self._path(key)
         try:
+            # the first line is the checksum of the file's name and of the rest, a pickled object
             checksum, _, data = path.read_bytes().partition(b"\n")
             if checksum.decode() != digest(path.name, data):
                 return None
@@ -84,7 +94,7 @@ class ResultsCache:
         """Write a value to the file of this key, after a checksum.
 
         Nothing is written if `state` (of the lab's files, the compiler, the settings ...) has changed
-        since this object was made.
+        since this object was made: the value may come from the old state or from the new one.
         """
         if state() == self.state:
             data = pickle.dumps(value)

@@ -30,7 +30,7 @@ _HEADINGS = {
 
 
 def table(frame: pd.DataFrame, caption: str = "", columns: Mapping[str, str] | None = None) -> HTML:
-    """Return a table for a page: rounded figures, with their units in the headings.
+    """Return a table, as HTML for a notebook and as plain text for `print`: rounded numbers, units in the headings.
 
     Parameters
     ----------

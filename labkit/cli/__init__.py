@@ -37,13 +37,15 @@ for added in sorted(entry_points(group="labkit.commands")):
 
 
 def main() -> None:
-    """Run the command.
+    """Run the command `labkit`.
 
-    A package of the notebooks that is missing is named with what installs it.
+    If it needs a package that only the notebooks use, and that is not installed, it ends with a
+    message: the package's name, and the command that installs it.
     """
     try:
         terminal.run(app, "labkit")
     except ModuleNotFoundError as error:
+        # "nbconvert" of "nbconvert.exporters"
         if (error.name or "").partition(".")[0] not in installation.NOTEBOOKS:
             raise
         terminal.fail(

@@ -58,10 +58,11 @@ def lab(context: typer.Context) -> None:
         command = installation.write_install_command("lab")
         raise LabError(f"JupyterLab is not installed: {command}")
     notary = sign.NotebookNotary()
-    for path in pages:  # so that JupyterLab shows the figures that are stored
+    for path in pages:  # only of a signed notebook does JupyterLab show all stored outputs
         with contextlib.suppress(LabError):  # JupyterLab says what is wrong with a file
             notary.sign(execute.read(path).nb)
     os.chdir(execute.folder().parent)
+    # JUPYTERLAB: options for the lab's own extension. Without --allow-root JupyterLab refuses to run as root.
     options = [*JUPYTERLAB, "--notebook-dir=.", *["--allow-root"] * (os.geteuid() == 0)]
     command = [sys.executable, "-m", "jupyterlab", *options, *context.args]
     os.execv(sys.executable, [*command, f"notebooks/{execute.FIRST}"])

@@ -42,7 +42,7 @@ def try_out(
         typer.Argument(metavar="[EXERCISE]...", help="Folders, or numbers; by default the series."),
     ] = None,
 ) -> None:
-    """Grade an exercise's own attempts.
+    """Grade an exercise's own attempts: starting code, solution, wrong answers, cheats.
 
     The starting code has to miss, the solution has to pass, each wrong answer has to get its
     sentence, and four cheats must not meet the goals.
@@ -56,7 +56,7 @@ def try_out(
     failed = 0
     for task in map(exercise, which or exercises()):
         attempts, tried = [*list_trials(task)], set()
-        # cheats are made from right answers, so after the others are graded (by `find_problem`)
+        # `list_cheats` makes cheats from right answers: it is asked last, when the loop has graded the others
         for trial in chain(attempts, list_cheats(attempts)):
             problem = trial.find_problem()  # "" if the answer is the expected one
             failed += bool(problem)

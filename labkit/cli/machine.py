@@ -32,7 +32,7 @@ def device(engine: Use = None, as_json: Json = False) -> None:
     in_use = labkit.device()  # `engine` was used when the option was read: `Use`
     if as_json:
         facts = dataclasses.asdict(in_use)
-        # JSON has no infinity
+        # a rate that is not known is infinite, and JSON has no infinity
         shown = {name: None if value == math.inf else value for name, value in facts.items()}
         print(json.dumps(shown, indent=2, ensure_ascii=False, default=str))
     else:

@@ -38,7 +38,8 @@ def check(
     import pandas as pd
 
     # `engine` was used when the option was read: `Use`. All variants are made before the first is
-    # checked, so that a wrong number is refused at once.
+    # checked, so that a wrong number is refused at once. `labkit.check` prints a line for each, unless it is
+    # quiet, and raises CheckFailed, which ends the command, if one is wrong.
     variants = [labkit.variant(number, source=source) for number in rung]
     reports = [labkit.check(variant, sanitize=sanitize, quiet=as_json) for variant in variants]
     if as_json:
@@ -63,13 +64,17 @@ def bench(
         Path | None, typer.Option("--csv", metavar="FILE", help="Write the table to FILE, too.")
     ] = None,
 ) -> None:
-    """Check rungs of the ladder, then measure op and layer time."""
+    """Check rungs of the ladder, then measure op and layer time.
+
+    The op time is that of the kernels alone; the layer time has the copies from and to the host, too.
+    """
     from labkit.spec.devices import device
 
     # `engine` was used when the option was read: `Use`
     files.require_place(csv)  # raises now if the table could not be written there later
     chosen, variants = _find_layer(layer), [labkit.variant(number) for number in rung]
     for images in batch or ():  # a bad batch is refused before the checks
+        # of the variant that needs least; `labkit.bench` refuses others that do not fit
         size = min(chosen.bytes(images, variant.io_dtype) for variant in variants)
         available = device().memory_bytes
         if 0 < available < size:  # 0: not known
@@ -92,7 +97,7 @@ def bench(
                     "op_ms": "op time (ms)",
                     "layer_ms": "layer time (ms)",
                     "images_s": "images/s",
-                    "x_reference": "time over reference",
+                    "x_reference": "time over reference",  # what the device needs at its reference rates
                 },
             )
         )

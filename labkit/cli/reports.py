@@ -162,13 +162,17 @@ class _Bar:
         self.bar.update(self.tasks[notebook], completed=done, total=total)
 
     def finish(self, notebook):
-        """Remove a notebook from the progress bar; print its time, or its failure."""
+        """Remove a notebook from the progress bar; print its time, or its failure.
+
+        A notebook of which a kept result was used has `since`, the date of that execution.
+        """
         self.bar.remove_task(self.tasks.pop(notebook))
         took = f"  {notebook.seconds:.0f} s" if notebook.seconds else ""
         if notebook.since:
             took = f"  unchanged since its execution of {notebook.since}"
         if notebook.failure:
             self.console.print(f"[red]✗[/] {notebook.name}{took}")
+            # without markup: a message may have brackets, as in x[i]
             self.console.print(
                 f"  {notebook.failure.message}", markup=False, style="red", soft_wrap=True
             )

@@ -19,8 +19,7 @@ _KEYS = {
 _ROW, _MAX_TURNS = 27, 8  # pixels of an access in the strip; wavefronts of it that are drawn
 
 
-# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def accesses(page: Page, of: Variant | int, layer: Layer | str, line: int | None = None) -> None:
     """Draw a warp's worst access at a line of your kernel, and the next ones of the same warp at this line.
 

@@ -128,8 +128,7 @@ def _draw_stacks(
     return " ".join(words)
 
 
-# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def time(page: Page, trace: Trace | pd.DataFrame) -> None:
     """Draw where the time goes: kernels and copies on the device, API calls on the host.
 
@@ -247,7 +246,7 @@ def _rank_rows(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def traffic(page: Page, profile: Profile) -> None:
     """Draw the traffic of each variant of a profile beside the variant before it, a panel per level of memory.
 
@@ -303,7 +302,7 @@ def _describe_change(value: float, before: float) -> str:
     return f"{value / before:.3g} × as many" if value > before else f"{before / value:.3g} × fewer"
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def bank_conflicts(page: Page, profile: Profile) -> None:
     """Draw the wavefronts per shared access, source line by source line; 1 means no conflict.
 
@@ -352,7 +351,7 @@ def bank_conflicts(page: Page, profile: Profile) -> None:
     page.alt = f"Bar chart, wavefronts per shared access: {texts}. {profile.note}"
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def kernels(page: Page, table: pd.DataFrame) -> None:
     """Draw the op time of variants with several kernels, kernel by kernel: a bar per variant and layer.
 
@@ -391,7 +390,7 @@ def kernels(page: Page, table: pd.DataFrame) -> None:
     page.plain = "Figure: op time kernel by kernel"
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]]) -> None:
     """Draw the instructions per product, a stacked bar per kernel; the last one is the kernel in question.
 
@@ -426,7 +425,7 @@ def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]]) -> None:
     page.plain = f"Figure: {unit}, kind by kind"
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def units(page: Page, units: Units, before: Units | None = None) -> None:
     """Draw how busy each kernel keeps the units of a GPU, in per cent of its own busiest one.
 
@@ -480,7 +479,7 @@ def units(page: Page, units: Units, before: Units | None = None) -> None:
     page.plain = "Figure: how busy each unit of the GPU is, by the counts"
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def stalls(page: Page, counters: pd.DataFrame) -> None:
     """Draw how many cycles pass between two instructions of a warp, and what it waits for; a bar per row.
 
@@ -556,7 +555,7 @@ def _summarize_stalls(rows: pd.DataFrame, waits: pd.DataFrame) -> str:
     return f"{rows['label'][worst]} on {rows['layer'][worst]}: {share} of the stall cycles are {stall_name(reason)}"
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def constant_budget(page: Page, layers: Layer | str | Sequence[Layer | str]) -> None:
     """Draw the masks of layers against the constant memory of a device.
 

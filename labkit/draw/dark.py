@@ -37,7 +37,7 @@ _LAB = np.array(
 
 
 def dark(picture: bytes) -> bytes | None:
-    """Return the dark version of a figure.
+    """Return the dark version of a figure, for a page with a dark ground.
 
     Parameters
     ----------
@@ -47,14 +47,14 @@ def dark(picture: bytes) -> bytes | None:
     Returns
     -------
     bytes or None
-        A lossless WebP file, two thirds as large. None for a picture without a palette: it may be a
-        photograph.
+        A lossless WebP file, two thirds as large. None for a picture without a palette, which may be a
+        photograph, and for bytes that are no picture.
     """
     try:
         image = Image.open(io.BytesIO(picture))
     except UnidentifiedImageError:
         return None
-    if image.mode != "P":
+    if image.mode != "P":  # with a palette
         return None
     out = io.BytesIO()
     image.putpalette(darken(np.reshape(image.getpalette(), (-1, 3))).tobytes())

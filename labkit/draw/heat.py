@@ -22,8 +22,7 @@ _WORDS = {
 }
 
 
-# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms") -> None:
     """Draw a sweep: a panel per layer, two of its options as columns and rows, in each cell the fastest point.
 

@@ -25,8 +25,7 @@ from labkit.draw.style import (
 _HALF_ULP = 2.0**-11  # the unit roundoff of half: half a unit in its last place
 
 
-# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]]) -> None:
     """Draw the op time over the number of elements that a warp asks for at once.
 
@@ -76,7 +75,7 @@ def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]]) -
     name_ends(page, ax, right, ends, [last.name])
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256) -> None:
     """Draw how many warps a multiprocessor of an H200 has room for, over the registers per thread.
 
@@ -132,7 +131,7 @@ def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256) -> N
         )
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def running_sum(page: Page, terms: int = 4096, part: int = 16) -> None:
     """Draw ones counted in half, one after the other and in parts, beside the true sum.
 
@@ -193,7 +192,7 @@ def sum_ones(terms: int, part: int) -> np.ndarray:
     return sums
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def rounding(page: Page, table: pd.DataFrame) -> None:
     """Draw errors over the length of the sum, a colour per variant: the largest measured; dashed, the bound.
 

@@ -9,8 +9,7 @@ from labkit.draw.style import Page, count, on_new_page, percent, wide
 from labkit.spec.devices import device
 
 
-# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, thread: int = 5) -> None:
     """Draw grid, block and thread: how a thread finds the element that it computes.
 
@@ -131,7 +130,7 @@ def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, threa
     )
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def memories(page: Page) -> None:
     """Draw the memories of an H200: who shares each, how large it is, and how long a load from it waits."""
     gpu, limits = device("H200"), MULTIPROCESSOR["sm_90"]
@@ -171,7 +170,7 @@ def memories(page: Page) -> None:
     )
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def block_memory(page: Page, sizes: Mapping[str, int]) -> None:
     """Draw what the shared memory of a block of the whole network holds while it computes a layer.
 
@@ -266,7 +265,7 @@ def simulate_issue(warps: int, work: int, latency: int, cycles: int) -> list[lis
     return states
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency: int = 24) -> None:
     """Draw how a scheduler hides the latency of loads: while a warp waits, it issues instructions of others.
 
@@ -341,7 +340,7 @@ def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency:
     )
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def shuffle(page: Page, lanes: int = 16) -> None:
     """Draw a sum over a warp's lanes by shuffles: in each step a lane adds the sum of the lane `offset` further on.
 

@@ -14,8 +14,7 @@ from labkit.spec.layers import Layer, as_layer
 WIDE, SIDE, MAPS = (8, 2, 4)
 
 
-# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def im2col(
     page: Page,
     H: int = 5,
@@ -149,7 +148,7 @@ def im2col(
     )
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def fused_index(page: Page, layer: Layer | str, row: int, column: int) -> None:
     """Draw the fused kernel's index arithmetic, with its numbers: from an element of u back to that of x.
 
@@ -223,7 +222,7 @@ def fused_index(page: Page, layer: Layer | str, row: int, column: int) -> None:
     )
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
     """Draw a thread at one column of the mask: which input meets which weight, and in which sum.
 
@@ -317,7 +316,7 @@ def place_weights(K: int) -> np.ndarray:
     return where.reshape(SIDE * MAPS * SIDE, high * WIDE)
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def squares(page: Page, K: int = 7, lane: int = 5) -> None:
     """Draw where the mask lies in a window for each output of a square, and the operand a that this makes.
 
@@ -382,7 +381,7 @@ def squares(page: Page, K: int = 7, lane: int = 5) -> None:
     )
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def stack(page: Page, down: int = 2, tall: int = 4) -> None:
     """Draw windows stacked in an image, for K = 7: which rows of the image each k-step of each window takes.
 
@@ -449,7 +448,7 @@ def stack(page: Page, down: int = 2, tall: int = 4) -> None:
     )
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def lanes(page: Page, matrices: Mapping[str, np.ndarray], lane: int = 5) -> None:
     """Draw matrices that a warp holds in its registers: in each cell the lane that has the element.
 
@@ -533,7 +532,7 @@ def locate_sums(lane: int) -> list[tuple[int, int, int]]:
     return sums
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def pool(page: Page, lane: int = 0) -> None:
     """Draw how two lanes compute the maxima of two squares of 2 × 2 outputs by one exchange.
 

@@ -15,8 +15,7 @@ from labkit.draw.style import WIDTH, Page, count, ink_on, on_new_page, widest
 _HIGH, _GAP, _TOP = 26, 40, 62  # pixels: a cell, the way between two rows, the first row
 
 
-# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def steps(
     page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequence[tuple[int, int]]]
 ) -> None:
@@ -76,7 +75,7 @@ def steps(
     page.alt = f"Rows of values, with lines from each to where it is used in the next row. {'; '.join(alts)}."
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2) -> None:
     """Draw when fetch, compute and store warps of a block work on which image, and the barriers where they meet.
 
@@ -178,7 +177,7 @@ def _hand_over(
     return tiles
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def ring(
     page: Page,
     load: Sequence[float] = (1, 1, 1, 6, 1, 1),
@@ -290,7 +289,7 @@ def _write_power(exponent: int) -> str:
     return "2" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def bits(page: Page, exponents: Sequence[int] = (14, 0, -8, -14, -20), scale: int = 0) -> None:
     """Draw which bits of floats are in their high half, which in their low half, and which are lost.
 
@@ -349,7 +348,7 @@ def bits(page: Page, exponents: Sequence[int] = (14, 0, -8, -14, -20), scale: in
     )
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def descriptor(page: Page, columns: int = 16, at: int = 1024) -> None:
     """Draw the columns that a `wgmma` reads from shared memory, and the 64 bits that say where they are.
 

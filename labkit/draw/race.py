@@ -13,8 +13,7 @@ _DOES = {"ld": "reads", "st": "writes", "atom": "updates"}
 _WIDE, _HIGH = 600, 70  # pixels of an access's box
 
 
-# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def race(page: Page, found: Findings) -> None:
     """Draw the first race of these findings as a timeline, from top to bottom.
 

@@ -17,8 +17,7 @@ from labkit.spec.devices import Device
 from labkit.spec.layers import Layer
 
 
-# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def roofline(
     page: Page,
     points: pd.DataFrame | Iterable[tuple[str, float, float]],

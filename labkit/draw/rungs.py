@@ -17,8 +17,7 @@ _UNITS = {"float32": "FP32", "float16": "FP16"}
 _SAME = 1.02  # two times with a smaller ratio are called the same
 
 
-# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def ladder(
     page: Page,
     table: pd.DataFrame,

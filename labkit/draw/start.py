@@ -31,8 +31,7 @@ _NETWORKS = {
 }
 
 
-# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def network(
     page: Page,
     preset: Sequence[Layer],
@@ -175,7 +174,7 @@ def _draw_shares(
     )
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def images(
     page: Page,
     pictures: np.ndarray,
@@ -232,7 +231,7 @@ def images(
         page.alt += f" Read as: {', '.join(others)}; {sum(wrong)} wrong."
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def convolution(page: Page, layer: Layer | str) -> None:
     """Draw an output of a layer: the K × K window that it reads, the mask, and what its neighbour reads as well.
 
@@ -317,7 +316,7 @@ def convolution(page: Page, layer: Layer | str) -> None:
     )
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def grid(
     page: Page, layer: Layer | str, block: tuple[int, int] = (16, 16), batch: int | None = None
 ) -> None:

@@ -13,8 +13,7 @@ from labkit.ladder.rungs.tensor_cores import WMMA_SHAPES
 from labkit.spec.layers import Layer, as_layer
 
 
-# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def tile(page: Page, T: int = 16, K: int = 7) -> None:
     """Draw what a block with shared memory loads for T × T outputs: the tile and its halo, in passes of T × T threads.
 
@@ -90,7 +89,7 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
     )
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def tilings(page: Page, layer: Layer | str) -> None:
     """Draw an output map under tiles of several widths: tails, halos, shared memory and bank conflicts of each.
 
@@ -167,7 +166,7 @@ def count_wavefronts(width: int, distance: int) -> list[int]:
     ]
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def gemm_tiles(page: Page, layer: Layer | str, tile: int = 16) -> None:
     """Draw the three matrices of the product cut into tiles, and which part of the tiles exists.
 
@@ -272,7 +271,7 @@ def gemm_tiles(page: Page, layer: Layer | str, tile: int = 16) -> None:
     )
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def wmma_fill(page: Page, maps: Sequence[int]) -> None:
     """Draw how full the tiles of each WMMA shape are, and how often the inputs are read, by the number of maps.
 

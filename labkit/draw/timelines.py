@@ -19,8 +19,7 @@ _LEFT, _RIGHT = 120, 16
 _GAP, _THIN = 0.5, 1.5  # pixels: between two bars; the least width of one
 
 
-# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def gantt(
     page: Page,
     timeline: pd.DataFrame | Mapping[str, pd.DataFrame],
@@ -160,7 +159,7 @@ def _draw_steps(ax, rows: pd.DataFrame, y: float, height: float, scale: float, c
     ax.broken_barh(list(zip(rows["start_ms"], lengths, strict=True)), (y, height), facecolors=color)
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def chunk_sizes(
     page: Page,
     table: pd.DataFrame,

@@ -20,8 +20,7 @@ def _write_ratio(ratio: float) -> str:
     return f"{float(f'{ratio:.2g}'):,.10g}"
 
 
-# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
     """Draw the time of kernels, each beside a published one.
 
@@ -78,7 +77,7 @@ def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
         top += 10
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def accuracies(page: Page, curves: Mapping[str, pd.Series]) -> None:
     """Draw the accuracy over epochs, a line per training.
 
@@ -112,7 +111,7 @@ def accuracies(page: Page, curves: Mapping[str, pd.Series]) -> None:
     name_ends(page, ax, right, ends, [next(iter(curves))])
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def epoch_times(
     page: Page,
     lines: Mapping[str, pd.Series],
@@ -162,7 +161,7 @@ def epoch_times(
     name_ends(page, ax, right, ends, [name])
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
     """Draw the time of atomic additions over the number of threads that add to one address, on logarithmic scales.
 

@@ -49,8 +49,7 @@ def _write_alt(about: str, names: Iterable[str], texts: Iterable[str]) -> str:
     return " ".join([about, *sentences])
 
 
-# makes `page`, in CSS pixels, and shows it or saves it as `path`: callers give the other arguments
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def sectors(page: Page, addresses: ArrayLike | Mapping[str, ArrayLike], size: int = 4) -> None:
     """Draw a warp's memory access, lane by lane, and the 32-byte sectors that it touches.
 
@@ -65,7 +64,7 @@ def sectors(page: Page, addresses: ArrayLike | Mapping[str, ArrayLike], size: in
     _draw_panels(page, addresses, size)
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def coalescing(page: Page, layer: Layer | str, block: tuple[int, int] = (16, 16)) -> None:
     """Draw the sectors of a warp that reads the layer's input along a row, and of one that reads it down a column.
 
@@ -296,7 +295,7 @@ def _draw_requests(
         top += request.height
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def banks(page: Page, words: ArrayLike | Mapping[str, ArrayLike], size: int = 4) -> None:
     """Draw a warp's access to shared memory as a map of the banks: which lanes meet in one, in how many wavefronts.
 
@@ -318,7 +317,7 @@ def banks(page: Page, words: ArrayLike | Mapping[str, ArrayLike], size: int = 4)
     )
 
 
-@on_new_page
+@on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def constant_reads(page: Page, elements: ArrayLike | Mapping[str, ArrayLike]) -> None:
     """Draw a warp's read of constant memory, turn by turn: each turn serves the lanes that asked for one element.
 
