@@ -41,7 +41,7 @@ def chunk_sizes(batch: int, chunk: int | Sequence[int]) -> tuple[int, ...]:
     a size is not a positive integer, or the sizes do not add up to the batch.
     """
     sizes = list(chunk) if isinstance(chunk, Iterable) else [chunk]
-    for size in sizes or [0]:  # [0]: an empty list is refused, too
+    for size in sizes or [0]:  # an empty list is refused, too, as a chunk of 0 images
         if not is_whole(size):
             raise LabError(
                 f"a chunk of {shorten(size)} images: its size must be an integer of at least 1"
@@ -49,18 +49,18 @@ def chunk_sizes(batch: int, chunk: int | Sequence[int]) -> tuple[int, ...]:
     if not isinstance(chunk, Iterable):
         return tuple(min(chunk, batch - start) for start in range(0, batch, chunk))
     if (images := sum(sizes)) != batch:
-        total = (
-            f"{images:,}" if images < 1e30 else "far too many"
-        )  # also what Python refuses to print
+        # Python refuses to print integers of more than 4300 digits
+        total = f"{images:,}" if images < 1e30 else "far too many"
         raise LabError(
             f"the {len(sizes)} chunks have {total} images in total; the batch has {batch:,}"
         )
-    return tuple(map(int, sizes))
+    return tuple(map(int, sizes))  # NumPy's integers become Python's
 
 
 def issue_order(chunks: int, streams: int, order: str = "depth") -> list[tuple[int, str]]:
-    """Return the order in which the host issues the steps of all chunks: pairs (chunk, step).
+    """Return the order in which the host issues the steps of all chunks: pairs such as (0, "copy in").
 
+    The steps of a chunk are "copy in", "kernel" and "copy out". Chunk i runs on stream i modulo `streams`.
     Depth first: all steps of a chunk, then the next chunk. Breadth first: for a group of one chunk
     per stream all copies in, then all kernels, then all copies out. Raises LabError for any other
     order.
@@ -86,7 +86,7 @@ def _require_stream_count(streams: int) -> int:
 def host_arrays(
     layer: Layer | str, batch: int, dtype: DTypeLike = np.float32, pinned: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return zeroed arrays for x [B,C,H,W] and y [B,M,Ho,Wo] in host memory, page-locked if they are `pinned`.
+    """Return zeroed arrays in host memory, page-locked if `pinned`: inputs x [B,C,H,W], outputs y [B,M,Ho,Wo].
 
     Page-locked pages stay where they are, so that the device can copy them while the host does
     other work. Locking a gigabyte takes longer than copying it, so lock once and keep the arrays.
@@ -107,7 +107,8 @@ def host_arrays(
             f"cannot allocate {memory} for {layer}, B = {batch} ({error}): take a smaller batch"
             + (", or pinned=False" if pinned else "")
         ) from error
-    x.fill(0)  # allocates the pages
+    # np.empty only reserves memory: the first write allocates it, here instead of in a timed run
+    x.fill(0)
     y.fill(0)
     return x, y
 
@@ -254,7 +255,7 @@ class Pipeline(Closing):
     def run(
         self, x: np.ndarray | None = None, k: np.ndarray | None = None, events: bool = True
     ) -> np.ndarray:
-        """Compute the layer: copy k to the device, then process all chunks.
+        """Compute the layer: copy the masks k to the device, then process all chunks.
 
         Raises LabError if a shape is not the pipeline's, no k was given yet, or the pipeline is
         closed.
@@ -262,7 +263,8 @@ class Pipeline(Closing):
         Parameters
         ----------
         x, k : ndarray, optional
-            They are cast to `variant.io_dtype`; by default x and k of the last run.
+            The inputs [B,C,H,W] and the masks [M,C,K,K], cast to `variant.io_dtype`; by default
+            those of the last run.
         events : bool
             Record the events for `timeline`.
 
@@ -276,11 +278,12 @@ class Pipeline(Closing):
             raise LabError("this pipeline has no mask yet: pass a k to run")
         if not self._plans:
             raise LabError("this pipeline is closed: make a new one")
+        # A plan has the buffers and launches for one stream and one size of chunk.
         # The first plan of the first stream loads the mask that all plans read, on the default
         # stream, so that it is complete before any chunk starts. Each run does so: another plan of
         # the same module may have overwritten it in constant memory.
         next(iter(self._plans[0].values())).load(k=self._k)
-        self._events = None
+        self._events = None  # those of the last run, which `timeline` no longer describes
         step_events = None  # or (chunk, step) -> (event before it, event after it), for `timeline`
         if events:
             step_events = {
@@ -301,13 +304,16 @@ class Pipeline(Closing):
         """
         copy_to_device = hostcuda.driver.memcpy_htod_async
         copy_to_host = hostcuda.driver.memcpy_dtoh_async
-        ends = [0, *itertools.accumulate(self.chunks)]
+        edges = [
+            0,
+            *itertools.accumulate(self.chunks),
+        ]  # chunk i: images edges[i] to edges[i + 1] - 1
         for chunk, step in self._order:
             stream_index = chunk % self.streams
             stream = self._streams[stream_index]
             plan = self._plans[stream_index][self.chunks[chunk]]
-            # the images of the chunk: as many as the plan is made for
-            images = slice(ends[chunk], ends[chunk + 1])
+            # as many images as the plan is made for
+            images = slice(edges[chunk], edges[chunk + 1])
             if step_events:
                 step_events[chunk, step][0].record(stream)
             if step == "copy in":
@@ -346,7 +352,7 @@ class Pipeline(Closing):
                     "chunk": i,
                     "images": self.chunks[i],
                     "ready_ms": ready,
-                    "start_ms": ready,
+                    "start_ms": ready,  # on a GPU corrected below
                     "end_ms": end,
                 }
             )
@@ -374,10 +380,11 @@ class Pipeline(Closing):
 def one_at_a_time(timeline: pd.DataFrame) -> None:
     """Set the column `start_ms` of a timeline, in place, as on a GPU, which runs one step of a kind at a time.
 
-    A step starts when its stream reaches it (`ready_ms`), and not before the step of its kind that
-    ended last before it.
+    The kind is the column `what`: "kernel". A step starts when its stream reaches it (`ready_ms`), but not before
+    the end of the step of its kind that ended last before it.
     """
     for _, group in timeline.groupby("what"):
+        # -inf: the first step of a kind waits for no other
         previous_end = group.sort_values("end_ms")["end_ms"].shift().fillna(-np.inf)
         timeline.loc[group.index, "start_ms"] = np.maximum(
             group["ready_ms"], previous_end.loc[group.index]
@@ -385,7 +392,10 @@ def one_at_a_time(timeline: pd.DataFrame) -> None:
 
 
 def busy_ms(timeline: pd.DataFrame) -> pd.Series:
-    """Return a Series: each kind of step to the time during which at least one such step ran [ms]."""
+    """Return a Series: "copy in", "kernel", "copy out" -> the time during which at least one such step ran [ms].
+
+    `timeline` is the table of `Pipeline.timeline` or `schedule`.
+    """
     return pd.Series(
         {step: _union_ms(timeline.loc[timeline["what"] == step]) for step in STEPS}, name="busy_ms"
     )
@@ -394,8 +404,8 @@ def busy_ms(timeline: pd.DataFrame) -> pd.Series:
 def overlap(timeline: pd.DataFrame) -> float:
     """Return the mean number of engines (copies in, kernels, copies out) that work, while at least one works.
 
-    That is the sum of their busy times over the length of the union: 1 without any overlap, at most
-    3.
+    That is the sum of their busy times, divided by the time during which at least one is busy: 1
+    without any overlap, at most 3. `timeline` is the table of `Pipeline.timeline` or `schedule`.
     """
     return sum(busy_ms(timeline)) / _union_ms(timeline)
 
@@ -472,7 +482,9 @@ def schedule(
             }
         )
     table = pd.DataFrame(rows).sort_values(["chunk", "start_ms"], kind="stable", ignore_index=True)
-    table.attrs["note"] = ""
+    table.attrs["note"] = (
+        ""  # nothing was measured, so there are no times of the CPU engine to warn of
+    )
     table.attrs["device"] = device(on).name
     return table
 
@@ -482,7 +494,7 @@ def excess_pct(
 ) -> float:
     """Return by how many per cent the layer time that `schedule` plans is above the link's reference time.
 
-    That is the time of the copies alone, between host and device. The parameters are `schedule`'s.
+    The reference time is that of the copies alone, between host and device. The parameters are `schedule`'s.
     """
     planned = span_ms(schedule(layer, batch, kernel_ms, chunk, streams, on=on))
     return 100 * (float(planned / layer.link_reference_ms(batch, device=on)) - 1)

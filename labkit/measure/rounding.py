@@ -18,7 +18,7 @@ def rounding_errors(
     layers: Layer | str | Iterable[Layer | str],
     batch: int = 4,
 ) -> pd.DataFrame:
-    """Measure the rounding errors of variants, relative to sum |x| |k| of each output.
+    """Measure the rounding errors of variants, relative to sum |x| |k| of each output, with which they grow.
 
     The inputs are drawn as in `labkit.check`: real numbers of the size of pixels and weights,
     rounded to the variant's own storage. The measured errors come from the arithmetic and from the

@@ -77,6 +77,7 @@ def bench_streams(
         If a result is wrong.
     """
     batch = BATCH[device().engine] if batch is None else batch
+    # a tuple is a single case: the sizes of all its chunks
     chunks = chunk if isinstance(chunk, list) else [chunk]
     names = ("chunk", "streams", "pinned")  # parameters of `Pipeline`
     cases = [
@@ -96,9 +97,9 @@ def bench_cases(
     """
     require_verified(variant)
     require_runs(repeat)
-    rows: dict[int, dict] = {}
+    rows: dict[int, dict] = {}  # by the place of the case in `cases`, whose order the table has
     with show_progress(len(cases)) as progress:
-        # the host's arrays are made once for each kind
+        # the host's arrays are made once in page-locked and once in ordinary memory, not per case
         for pinned in dict.fromkeys(case["pinned"] for case in cases):
             host = _Host(variant, layer, batch, pinned)
             for i, case in enumerate(cases):
@@ -144,6 +145,7 @@ class _Host:
 
     def check(self, when: str) -> None:
         """Raise CheckFailed if y is wrong in a sampled image, or has a NaN in `nan_sample`; the message says `when`."""
+        # the indices of such images
         with_nan = np.flatnonzero(np.isnan(self.nan_sample).any(axis=1))
         self.sampled.check(self.variant, when, self.y[self.sampled.images], with_nan)
 
@@ -245,6 +247,7 @@ def refuse_impossible(
         for shape in (layer.x_shape(batch), layer.y_shape(batch))
     )
     shortest = 1e3 * size * largest / on.peak_link
+    # `not ... >=`, because a NaN is refused, too; `> 0`, because `shortest` is 0 for an unknown link
     if not layer_ms >= shortest or not layer_ms > 0:
         raise LabError(
             f"{variant.label} on {layer}, B = {batch}: a layer time of {layer_ms:.4g} ms, but the link of "

@@ -82,6 +82,7 @@ def sweep(
         For an unknown rung or option, an empty sweep, an invalid batch, or a kernel after which the
         device does not respond. Finished points are kept in every case.
     """
+    # `refused`: a row, with the reason, per combination of the grid that is no variant
     accepted, refused = _list_variants(variants)
     layers = as_layers(layers)
     if not (accepted or refused) or not layers:
@@ -190,7 +191,10 @@ class _Point:
 
     @property
     def key(self) -> str:
-        """The point's key in the file: the kernel, the sizes that it is compiled with, the layer, the batch."""
+        """The point's key in the file: the kernel, the sizes that it is compiled with, the layer, the batch.
+
+        `repeat` is not in it: a point that is finished is not measured again for more runs.
+        """
         shape = f"{self.layer.C}x{self.layer.H}x{self.layer.W} {self.layer.M}x{self.layer.K}"
         sizes = " ".join(
             f"{name}={value}" for name, value in self.variant.defines(self.layer).items()
@@ -299,7 +303,7 @@ class _FinishedPoints:
     def read(self) -> dict[str, dict]:
         """Return the rows of this device's points by their keys.
 
-        An incomplete or damaged line is ignored.
+        An incomplete or damaged line is ignored: that point is measured again.
         """
         rows = {}
         for line in self.path.read_bytes().splitlines() if self.path.is_file() else ():

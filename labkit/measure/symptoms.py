@@ -76,6 +76,8 @@ def describe_places(
 def locate(along: Sequence[set[int]], shape: Sequence[int], names: Sequence[str]) -> str:
     """Return where places lie if at an end of an axis, "the last of 5 rows", or at the same places of blocks; or "".
 
+    The same places of blocks are such as "columns with w % 8 = 7", the last column of each block.
+
     Parameters
     ----------
     along : sequence of set of int
@@ -122,13 +124,14 @@ def find_mistake(
     dtype: str,
     products: Products,
 ) -> str:
-    """Return the mistake that gives each of these wrong outputs of a convolution, as a clause; or "".
+    """Return the mistake that gives each of these wrong outputs of a convolution, as a clause; "" if none does.
 
     "the last row of the mask was left out"
 
     Parameters
     ----------
     indices : sequence of (b, m, h, w)
+        Image, map, row and column of each output.
     got : sequence of float
         The output at each index.
     allowed : float
@@ -138,6 +141,7 @@ def find_mistake(
     products : Products
         The inputs of the convolution, from which it is computed what a mistake gives.
     """
+    # a few outputs fit to many mistakes by chance; none of these mistakes gives a NaN
     if len(got) < _FEWEST or not all(map(math.isfinite, got)):
         return ""
     if all(abs(number) <= allowed for number in got):
@@ -145,7 +149,7 @@ def find_mistake(
     for clause, mistake in _list_mistakes(products):
         # The mistake has to give every wrong output, but for roundings in another order.
         for index, number in zip(indices, got, strict=True):
-            total = _add(products, index, mistake)
+            total = _compute_output(products, index, mistake)
             if not abs(total - number) <= allowed + _ROUNDINGS * ROUNDOFF[dtype] * abs(total):
                 break
         else:
@@ -153,7 +157,7 @@ def find_mistake(
     return ""
 
 
-def _add(products: Products, index: Sequence[int], mistake: _Mistake) -> float:
+def _compute_output(products: Products, index: Sequence[int], mistake: _Mistake) -> float:
     """Return the output at `index` (b, m, h, w) of a kernel with a mistake; NaN if it reads beyond an array."""
     (_, C, K, _), total = products.k_shape, 0.0
     b, m, h, w = index
@@ -179,14 +183,14 @@ def describe_array(
     wrong : sequence of int
         The places of the wrong elements, counted in C order.
     got, expected, bounds : sequence of float
-        All elements of the array, what they should be, and the largest error of each.
+        All elements of the array, what they should be, and the largest error allowed of each.
     shape : sequence of int
         The array's.
     """
     if where := locate_elements(wrong, shape):
         yield f"All wrong ones are in {where}."
     if len(got) == 1:
-        yield from _describe_multiple(got[0], expected[0])
+        yield from _describe_ratio(got[0], expected[0])
     # a few numbers fit to many mistakes by chance
     if len(wrong) < _FEWEST or not all(math.isfinite(got[place]) for place in wrong):
         return
@@ -196,8 +200,8 @@ def describe_array(
         yield f"It looks as if {clause}."
 
 
-def _describe_multiple(got: float, expected: float) -> Iterator[str]:
-    """Yield a sentence if an array's only element is a multiple of the right one."""
+def _describe_ratio(got: float, expected: float) -> Iterator[str]:
+    """Yield a sentence if an array's only element is 2, 3, ... times the right one."""
     ratio = got / expected if expected else math.nan
     if math.isfinite(ratio) and ratio > 1.5 and abs(ratio - round(ratio)) < _SUMMED * ratio:
         yield f"It is {round(ratio)} times the right one."
@@ -206,15 +210,16 @@ def _describe_multiple(got: float, expected: float) -> Iterator[str]:
 def locate_elements(places: Sequence[int], shape: Sequence[int]) -> str:
     """Return where elements of an array of one to three axes lie, as `locate` does; `places` are those in C order.
 
-    Of three axes, as of several matrices, the last two count.
+    Three axes are taken for a row of matrices: only the row and the column in the matrix count.
     """
     if len(shape) == 3:
         matrix = shape[1] * shape[2]
         places, shape = [place % matrix for place in places], shape[1:]
-    if len(shape) not in _NAMES:  # one axis, or two: {2: ("row", "column")}
+    if len(shape) not in _NAMES:  # it has the axes' names, {2: ("row", "column")}, for one and two
         return ""
-    columns = (*shape, 1)[1]  # 1 if there is only one axis
+    columns = shape[1] if len(shape) == 2 else 1
     along = [{place // columns for place in places}, {place % columns for place in places}]
+    # of one axis, only the first set
     return locate(along[: len(shape)], shape, _NAMES[len(shape)])
 
 

@@ -51,20 +51,20 @@ class Pointer:
         return self + -offsets
 
     def select(self, mask: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the elements that these pointers lead to, as places in the array, and the mask, in one shape.
+        """Return (places, mask) in one shape: the index in the array to which each pointer leads, and whether it may.
 
         As in Triton, where the mask is False nothing is accessed. LabError if a place that the mask lets
         through is outside of the array; `what`, "load" or "store", is the function that accesses it.
         """
-        places, exists = np.broadcast_arrays(self.places, mask)
+        places, allowed = np.broadcast_arrays(self.places, mask)
         size = self.array.values.size
-        outside = places[exists & ((places < 0) | (places >= size))]
+        outside = places[allowed & ((places < 0) | (places >= size))]
         if outside.size:
             raise LabError(
                 f"tl.{what} takes element {outside[0]} of {self.array.name}, which has elements 0 to {size - 1}: its "
                 "mask lets that through"
             )
-        return places, exists
+        return places, allowed
 
 
 def _arange(first: int, end: int) -> Tile:
@@ -141,7 +141,7 @@ def run(
     MAPS: int,
     side: int = 1,
 ) -> Run:
-    """Run a kernel on x [B, C, H, W] and k [M, C, K, K].
+    """Run a kernel on x [B, C, H, W] and k [M, C, K, K], one program after the other; return a `Run`: y and the loads.
 
     Parameters
     ----------
@@ -150,7 +150,8 @@ def run(
         ``triton.language``; or a text in Triton that defines one.
     x, k : ndarray
     PIXELS, TERMS, MAPS : int
-        The sizes of the tiles: a program computes `PIXELS` pixels.
+        The sizes of the tiles: a program computes `PIXELS` pixels of all maps (`MAPS`: M rounded
+        up), from `TERMS` products per step.
     side : int
         A pixel is one of a map of Ho / side by Wo / side. It is 2 for a kernel that pools 2 x 2
         outputs.
@@ -162,8 +163,8 @@ def run(
     """
     if isinstance(kernel, str):
         names: dict = {"tl": tl}
-        # a text of the lab, or the reader's own: as a cell of a notebook
-        # from the first decorator on: `tl` stands for the imports before it
+        # exec: the text is the lab's, or the reader's own, as a cell of a notebook is. Only what
+        # follows the first decorator: `tl` stands for the imports before it.
         exec(kernel.partition("@triton.jit")[2], names)
         kernel = next(value for name, value in names.items() if callable(value) and name != "tl")
     (B, C, H, W), (M, _, K, _) = x.shape, k.shape
@@ -182,7 +183,7 @@ def make_inputs(layer: Layer, batch: int) -> tuple[np.ndarray, np.ndarray]:
     """Return x and k in half: integers from -2 to 2, on every machine alike."""
     shapes = layer.x_shape(batch), layer.k_shape
     # a multiplicative hash of 1, 2, 3, ... for x, and of 100,001, ... for k: no random generator,
-    # whose numbers could change with its version
+    # whose numbers could change with its version. // 2**16: the upper half of 32 bits, mixed best.
     x, k = (
         (np.arange(first, first + np.prod(shape)) * 2654435761 % 2**32 // 2**16 % 5 - 2).reshape(
             shape
@@ -195,9 +196,9 @@ def make_inputs(layer: Layer, batch: int) -> tuple[np.ndarray, np.ndarray]:
 def compute_checksum(y: np.ndarray) -> int:
     """Return a number of up to four digits that depends on each output, by which a reader compares two results.
 
-    An output that is not stored, a NaN, counts as 0.25.
+    An output that is not stored, a NaN, counts as 0.25, in order to differ from a 0.
     """
-    # multiples of a quarter are exact as integers
+    # the outputs are integers, or means of four: four times them are exact integers
     quarters = np.nan_to_num(4 * y.astype(np.float64).ravel(), nan=1).astype(np.int64)
     # weights from 1 to 97, so that right outputs in wrong places give another number
     return int((quarters * (np.arange(y.size) % 97 + 1)).sum() % _MODULUS)

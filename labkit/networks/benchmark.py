@@ -59,7 +59,7 @@ class Entry:
         `flush` overwrites the L2 cache. It runs twice: meanwhile the host issues the launches,
         whose cost is not timed.
         """
-        self.before()  # spoils the last result
+        self.before()  # spoils the last result, so that a run which writes nothing is noticed
         flush()
         flush()  # long enough for the launches to be in the queue when it ends
         if self.where == HOST:
@@ -218,7 +218,7 @@ class Images:
             case.run()
         # a key of `forms`, and the data type whose roundings are allowed
         key = case.pixels, case.bound
-        if key not in self._expected:
+        if key not in self._expected:  # computed once, for all cases with this key
             # `white`: the value that stands for 1
             images, byte_size, white = self.forms[case.pixels]
             images = images[self.checked]

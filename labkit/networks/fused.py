@@ -107,7 +107,7 @@ class Scales:
     def from_weights(cls, weights: dict[str, np.ndarray]) -> Scales:
         """Return the scales for these weights, by name, with which no half overflows if no pixel exceeds `LIMIT`.
 
-        A scale is the power of two by which pixels, maps or weights are multiplied to be kept as halves.
+        A scale is the largest power of two by which pixels, maps or weights can be multiplied and kept as halves.
         """
         # `largest_value` bounds the inputs of a layer, then its outputs
         largest_value, maps = LIMIT, []
@@ -126,7 +126,7 @@ class Scales:
     @property
     def factors(self) -> tuple[float, float, float]:
         """For conv1, conv2 and fc1 the factor that turns a sum of scaled products into the output at its own scale."""
-        inputs, outputs = (self.pixels, *self.maps), (*self.maps, 1.0)
+        inputs, outputs = (self.pixels, *self.maps), (*self.maps, 1.0)  # fc1's: floats, unscaled
         return tuple(
             output / (x * w) for x, w, output in zip(inputs, self.weights, outputs, strict=True)
         )
@@ -176,8 +176,7 @@ def arrange_windows(k: np.ndarray) -> np.ndarray:
         (k.shape[1], _K_STEPS, 2, 2, len(k), 2, 8), sparse=True
     )
     input_row = 2 * k_step + half  # in the window
-    # The mask's element is the input's place in the window minus the output's in the square; + 1:
-    # of the padding.
+    # in the mask: the input's place minus the output's; + 1, because the padding moves it by one
     return np.pad(k, _PADDING)[m, c, input_row - output_row + 1, input_column - output_column + 1]
 
 
@@ -196,7 +195,7 @@ def arrange_rows(k: np.ndarray) -> np.ndarray:
     # of the input in its window, and of the output in its square
     input_row, input_column = k_step // 2, k_step % 2 * 4 + register // 2 * 2 + column
     output_row, output_column = lane // 4 % 2, register % 2
-    # + 1: of the padding
+    # + 1, because the padding moves every element down and right by one
     return np.pad(k, _PADDING)[m, c, input_row - output_row + 1, input_column - output_column + 1]
 
 
@@ -280,7 +279,7 @@ def require_gpu(step: str | None) -> None:
             f"the fused network needs a GPU of compute capability {needed}, and {gpu.name} has {has}: "
             "take labkit.Network"
         )
-    if step and gpu.compute_capability not in (None, WGMMA):
+    if step and gpu.compute_capability not in (None, WGMMA):  # None: the CPU engine has wgmma
         raise LabError(
             f"the fused network's step {step} {describe_missing_wgmma(gpu)}: leave step={step!r} out"
         )
@@ -450,8 +449,8 @@ class FusedNetwork(Closing):
             (32, self._kernel.warps(self.precision), 1),
             stream,
             x,
-            *self._weights,  # of the convolutions
-            self._dense,  # of the fully connected layers
+            *self._weights,  # of conv1, conv2 and fc1
+            self._dense,  # fc1's bias, then the last layer's weights and bias
             y,
             B,
             self.scales.pixels,
@@ -608,7 +607,7 @@ class Batch(Closing):
 
         Raises LabError if a pixel is a NaN, or its absolute value exceeds `LIMIT`.
         """
-        if self._graph:
+        if self._graph:  # one stream's copies and launch, recorded
             self._graph.launch()
         else:
             self.issue()
@@ -684,7 +683,8 @@ def bounded(
     for i, (name, window) in enumerate(zip(("conv1", "conv2"), POOLS, strict=True)):
         terms, scale = int(np.prod(w[name].shape[1:])), scales.maps[i]
         y, variance = sum_layer(conv_float64, x, variance, name, scales.weights[i], terms)
-        x, variance = (max_pool(maps, window) for maps in (relu(y), variance))  # no error grows
+        # ReLU enlarges no error; any element of a window may be its maximum: the largest variance
+        x, variance = max_pool(relu(y), window), max_pool(variance, window)
         variance = variance + rounding_variance(x, scale)
     x, variance = x.reshape(len(x), -1), variance.reshape(len(x), -1)
     y, variance = sum_layer(np.matmul, x, variance, "fc1", scales.weights[2], x.shape[1])

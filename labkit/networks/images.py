@@ -149,6 +149,7 @@ def dataset(
         raise LabError(f"there is no split {split!r} of {name}; there are 'test' and 'train'")
     origin = _SETS[name]
     if name == "digits":
+        # the first _DIGITS_TRAIN images are the training set, the others the test set
         numbers = slice(_DIGITS_TRAIN) if split == "train" else slice(_DIGITS_TRAIN, None)
         paths = (data_dir() / f"digits-{kind}-ubyte.gz" for kind in ("images-idx3", "labels-idx1"))
         images, labels = (_read_idx(path)[numbers] for path in paths)
@@ -177,7 +178,7 @@ def find_stored(name: str) -> Path | None:
 
 
 def cycle(data: Dataset, n: int) -> Dataset:
-    """Return `n` images of a data set: the first ones, beginning again if it has fewer."""
+    """Return `n` images of a data set: the first ones, beginning again if it has fewer; LabError for n below 1."""
     if n < 1:
         raise LabError(f"a batch needs at least one image, not {n}")
     numbers = np.arange(n) % len(data)
@@ -208,7 +209,7 @@ def resize(
     left, right, weight_right = _find_neighbours(images.shape[2], W)
     weight_below = weight_below[:, None]
     result = np.empty((len(images), 1, H, W), np.float32)
-    for start in range(0, len(images), CHUNK):
+    for start in range(0, len(images), CHUNK):  # so many at a time fit into the processor's cache
         block = images[start : start + CHUNK] * np.float32(1 / white)
         rows = block[:, top] * (1 - weight_below) + block[:, bottom] * weight_below
         result[start : start + CHUNK, 0] = (

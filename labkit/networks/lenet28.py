@@ -86,6 +86,7 @@ def precompile(experiments: list[str], networks: list[Sizes]) -> None:
     Raises hostcuda.driver.CompileError if the compiler refuses a file.
     """
     capability = device().compute_capability
+    # the CPU engine has neither a compute capability nor an architecture
     arch = "sm_{}{}".format(*capability) if capability else None
     # "loops", because `Lenet28.outputs` takes its kernels from loops.cu in every experiment.
     jobs = {
@@ -194,7 +195,7 @@ class Lenet28(Model):
 
     @property
     def label(self) -> str:
-        """The name that `check` prints."""
+        """The name that `check` prints: "lenet28 minibatch, batch 100, own kernels" (if some are the reader's)."""
         batch = f", batch {self.batch}" if self.batch > 1 else ""
         return f"lenet28 {self.experiment}{batch}{', own kernels' if self.own else ''}"
 
@@ -227,7 +228,7 @@ class Lenet28(Model):
 
         The parameters are those of `epoch`. Images and labels are copied only if they are other
         arrays than at the last call. Raises LabError for images of another shape, labels that are
-        no classes, or an order that is not a number of an image per place.
+        no classes, or an order that has not, for each image, the index of one of them.
         """
         if self._data[0] is not images or self._data[1] is not labels:
             x, y = self._as_images(images), as_labels(labels, len(images))
@@ -403,7 +404,7 @@ class Lenet28(Model):
     def comparisons(self, seed: int) -> Iterator[Compared]:
         """Yield every array that a training step writes with its float64 reference: of this model and two others.
 
-        The others have random sizes.
+        The others have random sizes, so that a kernel which is right for one size alone is found.
 
         The reference is computed from the kernel's own inputs, the arrays that earlier kernels have
         written.

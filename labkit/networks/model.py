@@ -112,7 +112,10 @@ class Arrays:
         hostcuda.driver.memset_d8(self.buffer, byte, 4 * self.size * (self.rows or 1))
 
     def write(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Copy arrays, by name, to the device, one after the other; if there are several rows, into the first."""
+        """Copy arrays, by name, to the device, one after the other; other names are left out.
+
+        If the buffer has several rows, such as one per image, they are copied into the first one.
+        """
         flat = np.concatenate([np.ravel(arrays[name]) for name in self.shapes]).astype(np.float32)
         hostcuda.driver.memcpy_htod(self.buffer, flat)
 
@@ -124,12 +127,13 @@ class Arrays:
         """
         rows = rows or self.rows
         flat = Buffers.copy_out(self.buffer, (rows or 1, self.size))
-        return {
-            name: flat[:, self._starts[name] :][:, : math.prod(shape)].reshape(
-                *([rows] if rows else []), *shape
-            )
-            for name, shape in self.shapes.items()
-        }
+        first_axis = (rows,) if rows else ()
+        arrays = {}
+        for name, shape in self.shapes.items():
+            start = self._starts[name]
+            elements = flat[:, start : start + math.prod(shape)]  # of each row
+            arrays[name] = elements.reshape(*first_axis, *shape)
+        return arrays
 
 
 class Model(Closing):

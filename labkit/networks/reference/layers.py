@@ -68,7 +68,9 @@ def growth(terms: int, roundings: int) -> float:
 def bound_sum(
     function: Callable[..., np.ndarray], terms: int, *arrays: np.ndarray, roundings: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a sum of `terms` products in float64, and the largest error of a kernel that computes it in float32.
+    """Return sums of `terms` products in float64, and the largest error of each if a kernel computes it in float32.
+
+    Both arrays have the shape that `function` returns.
 
     `function` maps the arrays, such as x and w, to the sums. Its products have a factor from each
     array, so the same function of their absolute values is sum |x| |w|. `roundings` is the number of

@@ -222,7 +222,7 @@ def parameter_gradients(
     first dimension B. "d_c1" is the loss's derivative with respect to c1 before its sigmoid.
     """
     s1, d_f, d_s1, d_c1 = (values[name] for name in ("s1", "d_f", "d_s1", "d_c1"))
-    # from the sides of the maps
+    # the sides of the mask and of the filter, from those of the maps
     K = images.shape[1] - d_c1.shape[2] + 1
     pool = d_c1.shape[2] // d_s1.shape[2]
     windows = sliding_window_view(images, (K, K), axis=(1, 2))  # [B,c1,c1,K,K]
