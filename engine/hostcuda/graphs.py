@@ -59,7 +59,7 @@ class Graph:
 
     @property
     def recorded(self) -> bool:
-        """Whether the device has the graph; False on the CPU engine."""
+        """Whether the GPU holds the graph; False after `close`, and on the CPU engine, which issues each step."""
         return self._executable is not None
 
     def launch(self) -> None:

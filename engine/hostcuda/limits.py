@@ -34,8 +34,8 @@ def of_capability(major: int, minor: int) -> dict[str, int]:
     Returns
     -------
     dict
-        ``blocks``: the largest number of resident blocks; ``drivers``: the bytes of shared memory
-        that the driver reserves per block.
+        ``blocks``: the largest number of blocks that are resident at once; ``drivers``: the bytes of
+        shared memory that the driver reserves per block, from compute capability 8.0 on.
     """
     return {"blocks": _BLOCKS.get((major, minor), 32), "drivers": DRIVER_BYTES if major >= 8 else 0}
 

@@ -15,13 +15,15 @@ class Operands(Protocol):
     def read(self, text: str) -> str:
         """Return the C++ expression for an operand of PTX that is read, a variable or a number: "p0" for "%0".
 
+        The operand %0 of an asm statement is the variable p0 in the C++ that replaces it.
         `hostcuda.frontend.ptx` implements this method of a protocol.
         """
 
     def write_to(self, text: str) -> str:
         """Return the C++ expression for an operand of PTX that is written, a variable: "p0" for "%0".
 
-        `hostcuda.frontend.ptx` implements this method of a protocol.
+        Raises ValueError for what cannot be written, such as a number or an input. `hostcuda.frontend.ptx`
+        implements this method of a protocol.
         """
 
     def get(self, type_: str, operand: str) -> str:
@@ -326,7 +328,7 @@ def translate(statement: Operands, name: str, operands: list[str]) -> str | None
         return "hostcuda_cluster_fence(); "
     if _NOTHING.fullmatch(name):  # such as "prefetch.global.L2": without effect on the CPU
         return "; "
-    # griddepcontrol.wait and .launch_dependents
+    # griddepcontrol.wait and .launch_dependents: of a kernel that may start before the one in front of it ends
     if (match := _DEPENDENT.fullmatch(name)) and not operands:
         return f"hostcuda_grid_{match['kind']}(); "
     if (cluster := _translate_cluster(statement, name, operands)) is not None:
@@ -334,12 +336,13 @@ def translate(statement: Operands, name: str, operands: list[str]) -> str | None
     if name.startswith(("wgmma.", "setmaxnreg.")):
         return _translate_wgmma(statement, name, operands)
     if name == "elect.sync" and len(operands) == 2:
-        # "lane|predicate": a variable for the number of the elected lane, or "_", and one that says
-        # whether it is this lane
+        # "lane|predicate": a variable for the number of the elected lane, or "_" for none, and one
+        # that says whether it is this lane
         lane, _, predicate = operands[0].partition("|")
         mask = statement.get(_WORD, operands[1])
         result = f"unsigned int elected = hostcuda::ptx::elect({mask}); "
         if lane.strip() != "_":
             result += statement.put(_WORD, lane.strip(), "elected")
         return result + statement.put("bool", predicate.strip(), "elected == hostcuda::lane_id()")
+    # a bulk copy, or None: it is no instruction for asynchronous work
     return _translate_bulk(statement, name, operands)

@@ -356,10 +356,11 @@ def rewrite(
     `tells_returns`: the runtime learns of early returns, which check mode tells from branches
     around a barrier.
     """
+    # with Linux's ends of lines, and without the mark of UTF-8 that some editors put first
     scan = Scan(text.replace("\r\n", "\n").removeprefix("\ufeff"))
     edits = [*_edit_dynamic_shared(scan), *_edit_variables(scan), *_edit_asm(scan)]
     edits += _edit_returns(scan) if tells_returns else ()
-    # code that is refused gets no other edits
+    # code that the engine refuses becomes a static_assert with the reason, and gets no other edits
     refused = list(_edit_refused(scan, names is not None))
     edits = [
         edit for edit in edits if not any(start <= edit[0] < end for start, end, _ in refused)
@@ -368,8 +369,9 @@ def rewrite(
     edits += _edit_kernels(scan, kernels, names is not None)
     if names is not None:
         for kernel in kernels:
+            # behind the kernel, functions by which launches find it
             edits.append((kernel.close + 1, kernel.close + 1, hostcode.write_picks(kernel, names)))
-            if kernel.template and kernel.open < kernel.close:
+            if kernel.template and kernel.open < kernel.close:  # it has a body, in braces
                 edits += hostcode.register_instances(kernel, scan.code)
         edits += hostcode.edit_launches(scan, names)
     defined = [kernel for kernel in kernels if not kernel.declared]

@@ -65,7 +65,10 @@ class _Open:
     outer: _Open | None
 
     def add_brace(self, start: int, scope: str | None) -> _Open:
-        """Return the `_Open` with one more brace, at position `start`; `scope`: a namespace's name, "" or None."""
+        """Return the `_Open` with one more brace, at position `start`; `scope` is what `read_scope` says of it.
+
+        All that is inside of a function or class has the scope None, and the position of its outermost brace.
+        """
         if self.scope is None or scope is None:
             return _Open(start, None, start if self.function is None else self.function, self)
         return _Open(start, "::".join(filter(None, (self.scope, scope))), None, self)
@@ -157,11 +160,9 @@ class Scan:
 
         It is as many newlines, or a line marker if the replaced text has one.
         """
-        # the last marker up to `end`
-        if (
-            self._markers[bisect_right(self._markers, end, key=lambda marker: marker[0]) - 1][0]
-            > start
-        ):
+        markers_before_end = bisect_right(self._markers, end, key=lambda marker: marker[0])
+        after_last_marker = self._markers[markers_before_end - 1][0]
+        if after_last_marker > start:
             return self.marker(end)
         return "\n" * self.text.count("\n", start, end)
 
@@ -192,10 +193,12 @@ def find_kernels(scan: Scan) -> Iterator[Kernel]:
     """Yield the `Kernel`s that the text of a `Scan` defines or declares; an ``extern template`` does neither."""
     for match in re.finditer(r"\b__global__\b", scan.code):
         places = _read_head(scan.code, match.end())
-        # left out if its head or its body does not end
-        if places is None or (scan.code[places[-1]] == "{" and places[-1] not in scan.closing):
+        if places is None:  # the head does not end
             continue
+        # the parentheses around the parameters, and the "{" of the body, or else the ";"
         name_start, name_end, parameters_start, parameters_end, open_ = places
+        if scan.code[open_] == "{" and open_ not in scan.closing:  # the body does not end
+            continue
         start = skip_registrations(scan, scan.declaration_start(match.start()), match.start())
         template = _TEMPLATE_HEAD.match(scan.code, start)
         if template and template["extern"] and scan.code[open_] == ";":
@@ -210,6 +213,7 @@ def find_kernels(scan: Scan) -> Iterator[Kernel]:
             requires=" ".join(
                 (_REQUIRES.search(scan.code[parameters_end:open_]) or [""])[0].split()
             ),
+            # but "template __global__ void f<int>(int);", without <...> after the first word, instantiates
             declared=scan.code[open_] == ";" and (not template or bool(template["parameters"])),
             start=start,
             marker_end=match.end(),
@@ -263,7 +267,10 @@ def _read_head(code: str, at: int) -> tuple[int, int, int, int, int] | None:
 def find_function_name(code: str, at: int) -> str:
     """Return the name of the function that is declared at position `at`, or ""; "f" for ``void n::f<T>(...)``."""
     head = _read_head(code, at)  # positions, first those of the name's start and end
-    return code[head[0] : head[1]].partition("<")[0].rpartition("::")[2].strip() if head else ""
+    if not head:
+        return ""
+    without_arguments = code[head[0] : head[1]].partition("<")[0]
+    return without_arguments.rpartition("::")[2].strip()
 
 
 def find_functions(scan: Scan) -> Iterator[tuple[str, int, int]]:
@@ -273,7 +280,8 @@ def find_functions(scan: Scan) -> Iterator[tuple[str, int, int]]:
     Specializations of templates are left out.
     """
     for open_, close in scan.closing.items():
-        start = at = scan.declaration_start(open_)
+        start = scan.declaration_start(open_)
+        at = start  # where the function's head is read from: behind template <...>, if it has that
         template = _TEMPLATE_HEAD.match(scan.code, start)
         if template and template["parameters"]:
             at = find_angle_end(scan.code, template.start("parameters")) or start
@@ -329,7 +337,11 @@ def split_parameters(text: str) -> tuple[str, ...]:
 
 
 def skip_registrations(scan: Scan, start: int, at: int) -> int:
-    """Return the position behind all HOSTCUDA_KERNEL(...), which `rewrite` has added, between `start` and `at`."""
+    """Return the position behind all HOSTCUDA_KERNEL(...) between `start` and `at`, else `start`.
+
+    `rewrite` has added these macros, which register kernels. No ";" ends them, so they look like the begin of
+    the next declaration.
+    """
     while registration := _REGISTERED.search(scan.code, start, at):
         close = find_closing_parenthesis(scan.code, registration.end() - 1)
         assert close is not None  # `rewrite` has written it whole
@@ -341,7 +353,8 @@ def find_kernel_bodies(text: str) -> tuple[Scan, list[Kernel]]:
     """Scan a text that `rewrite` has made; return its `Scan`, and the kernels that it defines outside of classes."""
     scan = Scan(text)
     return scan, [
-        body
-        for body in find_kernels(scan)
-        if scan.code[body.open] == "{" and body.scope is not None
+        kernel
+        for kernel in find_kernels(scan)
+        # with a body; the scope is None in a class
+        if scan.code[kernel.open] == "{" and kernel.scope is not None
     ]

@@ -63,10 +63,12 @@ def merge_sides(device: str, host: str) -> str:
     if device == host:
         return device
     scans = device_scan, host_scan = Scan(device), Scan(host)
+    # code that #if leaves out of the source keeps its lines, so the headers differ
     if device.count("\n") != host.count("\n"):
         place = _format_place(device_scan, 0)
         raise ValueError(f"{place}: error: a header that depends on __CUDA_ARCH__ {_NOT_MERGED}")
-    # A function is the same on both sides if its "{" is in the same line.
+    # A function is the same on both sides if its "{" is in the same line. For each side a dict: the
+    # number of that line -> the function.
     functions = [
         {_count_lines(scan, function.open): function for function in _find_functions(scan)}
         for scan in scans
@@ -79,10 +81,11 @@ def merge_sides(device: str, host: str) -> str:
         counterpart = functions[1].get(_count_lines(scan, function.open))
         body = scan.text[function.open : function.close + 1]
         host_body = counterpart and host_scan.text[counterpart.open : counterpart.close + 1]
+        # split: spaces do not matter
         if host_body and host_body.split() != body.split() and "host" in function.sides:
             if "device" in function.sides:
-                start = scan.marker(function.open)
-                host_body = f"{{ if (HOSTCUDA_IN_KERNEL) {body}{start}else {host_body} }}"
+                line_marker = scan.marker(function.open)  # both bodies begin in this line
+                host_body = f"{{ if (HOSTCUDA_IN_KERNEL) {body}{line_marker}else {host_body} }}"
             # a function of the host alone gets the host's body
             edits.append(
                 (function.open, function.close + 1, host_body + scan.marker(function.close + 1))
@@ -183,8 +186,8 @@ def find_side_errors(
     ]
     yield from _find_exceptions(scan, functions)
     sides = _collect_sides(scan, functions)  # function's name -> {"host"}, {"device"} or both
-    # symbol "_Z1fv" -> (plain name "f", as shown "void f()", the lines about it, its calls "_Z1gi/2
-    # _ZN1n1hEv/7")
+    # The compiler's call graph: symbol "_Z1fv" -> (plain name "f", as shown "void f()", lines with facts
+    # about it, its calls "_Z1gi/2 _ZN1n1hEv/7", each a symbol and a number).
     nodes = {
         node[1]: (_read_name(node[2]), node[2], *node.group(3, 4))
         for node in _NODE.finditer(call_graph)

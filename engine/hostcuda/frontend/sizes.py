@@ -70,25 +70,26 @@ def replace_doubtful_sizes(text: str) -> str:
     """
     scan, edits = Scan(text), []
     for call in _CALL.finditer(scan.code):
-        function, end = (
-            scan.function(call.start()),
-            find_closing_parenthesis(scan.code, call.end() - 1),
-        )
+        function = scan.function(call.start())  # the position of its "{"
+        end = find_closing_parenthesis(scan.code, call.end() - 1)
         spans = split_spans(scan.code, ",", call.end(), end) if end else ()
         size = 1 if call[1] == "Malloc" else 2  # the number of the argument with the bytes
         if function not in scan.closing or len(spans) <= size:
             continue
         arguments = [_CAST.sub("", scan.code[start:stop]).strip() for start, stop in spans]
-        pointers = arguments[: 1 + (call[1] == "Memcpy")]
+        # Memcpy has two pointers, the others one
+        pointers = arguments[:2] if call[1] == "Memcpy" else arguments[:1]
         if call[1] == "Malloc":  # which gets the pointer's address
             pointers = [word[1:].strip() if word[:1] == "&" else f"*{word}" for word in pointers]
         # Wide warns if both types point to numbers of several bytes: those of Memcpy, or one type
         # twice.
-        wide = f" hostcuda::Wide<{', '.join(f'std::decay_t<decltype(({pointer}))>' for pointer in (pointers * 2)[:2])}>"
+        two_pointers = pointers if len(pointers) == 2 else pointers * 2
+        types = ", ".join(f"std::decay_t<decltype(({pointer}))>" for pointer in two_pointers)
+        wide = f" hostcuda::Wide<{types}>"
         if (
             call[1] == "Memset"
             and (value := _NUMBER.fullmatch(arguments[1]))
-            and int(value[1]) not in _MEANT_BYTES
+            and int(value[1]) not in _MEANT_BYTES  # values of bytes that programs mean, such as 0
         ):
             edits.append((*spans[1], f"{wide}::value({arguments[1]})"))
         # a regular expression: this number or product, unless it is a member, or behind another factor

@@ -179,6 +179,7 @@ class Tokens:
         for place in range(at, limit, step):
             depth += step * {"<": 1, ">": -1, ">>": -2}.get(self.text(place), 0)
             if depth <= 0:
+                # negative: a ">>" closed one more than was open
                 return None if depth else place
         return None
 
@@ -268,7 +269,7 @@ def find_opening(code: str, at: int) -> int | None:
         elif open_brackets and character == open_brackets[-1]:
             open_brackets.pop()
             if not open_brackets:
-                return at + 1
+                return at + 1  # `at` is already the position before it
     return None
 
 
@@ -291,6 +292,7 @@ def find_statement_end(code: str, at: int) -> int:
         at = head.end()
         if code.startswith("(", at):
             at = skip_bracket(code, at)
+    # a simple statement: up to its ";", with brackets in it left out, which may have others
     while (sign := _NO_ANGLE.search(code, at)) and sign[0] != ";":
         at = skip_bracket(code, sign.start()) if sign[0] in "([{" else sign.end()
     return sign.end() if sign else len(code)

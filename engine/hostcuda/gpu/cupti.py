@@ -70,14 +70,14 @@ def _add_records(activities: list) -> None:
 
 
 def start() -> None:
-    """Start recording kernels, copies and driver calls.
+    """Start recording kernels, copies and driver calls; `stop` returns what was recorded.
 
     Raises EngineError if the CUPTI bindings are missing, or another profiler uses CUPTI.
     """
     global _registered
     cupti = _import_cupti()
     try:
-        if not _registered:
+        if not _registered:  # CUPTI keeps the callbacks after `stop`
             # 0: a buffer gets as many records as it holds
             cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), _add_records)
             _registered = True
@@ -97,9 +97,10 @@ def stop() -> list[tuple]:
     Returns
     -------
     list of (kind, name, start, duration, bytes, stream)
-        `kind` is "kernel", "copy" (also a fill) or "api" (a driver call); `name` that of the kernel or of
-        the driver's function, "HtoD" or the like for a copy, "memset" for a fill; times in seconds on
-        CUPTI's clock; `bytes` those of a copy, else 0; `stream` its number, 0 for a call.
+        `kind` is "kernel", "copy" (also a fill) or "api" (a driver call). `name` is that of the kernel or
+        of the driver's function; for a copy "HtoD", "DtoH", "DtoD", "PtoP" or "copy", for a fill "memset".
+        `start` and `duration` are in seconds, `start` on CUPTI's clock. `bytes` are those of a copy or
+        fill, else 0. `stream` is the number of the stream, 0 for a driver call.
     """
     cupti = _import_cupti()
     cupti.activity_flush_all(1)  # 1: also buffers that are not full

@@ -24,14 +24,15 @@ from hostcuda.limits import WARP, occupancy, of_capability
 def limits(device: driver.Device) -> dict[str, int]:
     """Return the limits of a GPU's multiprocessor, from which `hostcuda.limits.occupancy` computes the occupancy.
 
-    They are {"warps": 64, "registers": 65536, "shared": 233472, ...}, as the driver reports them.
+    For an H200 they are {"warps": 64, "registers": 65536, "shared": 233472, "blocks": 32, "drivers": 1024}:
+    what it can hold at once, and the bytes of shared memory that the driver takes per block.
     """
     a = driver.device_attribute
     return {
         "warps": device.get_attribute(a.MAX_THREADS_PER_MULTIPROCESSOR) // WARP,
         "registers": device.get_attribute(a.MAX_REGISTERS_PER_MULTIPROCESSOR),
         "shared": device.get_attribute(a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
-        # those that the driver does not report
+        # "blocks" and "drivers", for which there is no attribute of the device here
         **of_capability(*device.compute_capability()),
     }
 
@@ -70,19 +71,19 @@ def time_launches(path: str) -> None:
         while pending and (wait or pending[0][-1].query()):  # [-1]: the end event
             function, grid, block, shared, start, end = pending.pop(0)
             end.synchronize()
-            total = function.shared_size_bytes + shared
+            shared_bytes = function.shared_size_bytes + shared  # static and dynamic
             row = {
                 "kernel": getattr(function, "_hostcuda_name", "kernel"),
+                # missing sizes are 1
                 "grid": [*grid, 1, 1][:3],
                 "block": [*block, 1, 1][:3],
                 "time_ns": round(1e6 * start.time_till(end)),  # from milliseconds
                 "registers": function.num_regs,
-                "shared_bytes": total,
+                "shared_bytes": shared_bytes,
                 "local_bytes": function.local_size_bytes,
             }
-            share = occupancy(
-                math.prod(block), function.num_regs, total, limits(driver.Context.get_device())
-            )
+            limits_of_device = limits(driver.Context.get_device())
+            share = occupancy(math.prod(block), function.num_regs, shared_bytes, limits_of_device)
             log.write(json.dumps({**row, "occupancy_pct": round(100 * share, 1)}) + "\n")
 
     def finish():

@@ -13,7 +13,7 @@ def library() -> ctypes.CDLL:
 
 
 def error(status: int) -> str:
-    """Return the driver's name for a status, with its number: "CUDA_ERROR_OUT_OF_MEMORY (2)"."""
+    """Return the driver's name for a status, with its number: "CUDA_ERROR_OUT_OF_MEMORY (2)"; else "error (2)"."""
     name = ctypes.c_char_p()
     library().cuGetErrorName(status, ctypes.byref(name))
     return f"{(name.value or b'error').decode()} ({status})"

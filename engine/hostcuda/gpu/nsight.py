@@ -29,7 +29,7 @@ def find(tool: str) -> str | None:
     wheels = [
         folder
         for place in sys.path
-        for folder in sorted(Path(place).glob("nvidia/cu[0-9]*"), reverse=True)
+        for folder in sorted(Path(place).glob("nvidia/cu[0-9]*"), reverse=True)  # cu13 before cu12
     ]
     for home in [*filter(None, homes), "/usr/local/cuda", *wheels]:
         # the second as in compute-sanitizer/compute-sanitizer
@@ -43,8 +43,9 @@ def find(tool: str) -> str | None:
 def ncu_command(program: Sequence[str], log: Path, metrics: Iterable[str] = METRICS) -> list[str]:
     """Return the command that profiles all kernels of a program and writes a CSV, for `read_ncu`, to the file `log`.
 
-    `program` is its command, and `metrics` are Nsight Compute's names. The clock rates are not changed.
-    The program's own output is not in the CSV. EngineError if there is no `ncu`.
+    `program` is its command, and `metrics` are Nsight Compute's names. The clock rates are not changed;
+    kernels of child processes are profiled, too. The program's own output is not in the CSV. EngineError
+    if there is no `ncu`.
     """
     ncu = find("ncu")
     if ncu is None:

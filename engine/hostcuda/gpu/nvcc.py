@@ -53,6 +53,8 @@ def occupancy_of(
 def compile_modules(modules: Iterable[Mapping]) -> tuple[dict[str, dict], list[str]]:
     """Compile many modules with nvcc for `ARCH`, in parallel and each distinct one once.
 
+    Options that name a GPU are left out: the figures are those for `ARCH`.
+
     Parameters
     ----------
     modules : iterable of mapping
@@ -62,7 +64,8 @@ def compile_modules(modules: Iterable[Mapping]) -> tuple[dict[str, dict], list[s
     Returns
     -------
     kernels : dict
-        Maps a module's name to the result of `read_ptxas`, {} if nvcc refuses it.
+        Maps a module's name to the figures of its kernels, as `read_ptxas` returns them; {} if nvcc
+        refuses it.
     refused : list of str
         The first error of each source that nvcc refuses.
     """
@@ -80,6 +83,7 @@ def compile_modules(modules: Iterable[Mapping]) -> tuple[dict[str, dict], list[s
         jobs = {key: pool.submit(_read_facts, key, _find_nvcc()) for key in set(keys.values())}
         for key, job in jobs.items():
             try:
+                # also by the names that kernels have in the source
                 kernels[key] = _add_plain_names(job.result())
             except EngineError as error:
                 lines = str(error).splitlines()

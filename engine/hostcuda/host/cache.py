@@ -70,7 +70,7 @@ def _remove_scratch(path: Path, owner: int) -> None:
 
 
 def is_intact(path: Path) -> bool:
-    """Return whether a file that `obtain` made is there and undamaged: whether it has its digest.
+    """Return whether a file that `obtain` made is there and undamaged: its content has the digest that is beside it.
 
     A process reads the file once, unless it changes. To read a precompiled header of 42 MB takes 33
     ms of processor time, so a large file is read once until the machine restarts: a file beside it
@@ -80,6 +80,7 @@ def is_intact(path: Path) -> bool:
         now = path.stat()
         state = (now.st_ino, now.st_size, now.st_mtime_ns)
         if _intact_states.get(path) != state:
+            # a file that says: since this start of the machine, the file in this state was intact
             seen, mark = path.with_name(f"{path.name}.intact"), f"{_read_boot()} {state}"
             is_large = now.st_size >= _LARGE and bool(_read_boot())
             if not (is_large and seen.is_file() and seen.read_text() == mark):
@@ -111,7 +112,8 @@ def digest_of(path: Path) -> Path:
 def obtain(name: str | Path, make: Callable[[Path], object]) -> Path:
     """Return the path of the file `name` in the cache folder; ``make(path)`` builds it if it is missing or damaged.
 
-    `make` writes to a temporary path, and may raise; then nothing is kept.
+    `make` writes to a temporary path, and may raise; then nothing is kept. If the disk of the cache folder
+    is full, the file is in a temporary folder.
     """
 
     def find_or_make(folder):
@@ -119,7 +121,7 @@ def obtain(name: str | Path, make: Callable[[Path], object]) -> Path:
         target = folder / name
         if not is_intact(target):
             with locked(target):
-                if not is_intact(target):
+                if not is_intact(target):  # else another process has made it meanwhile
                     with tempfile.TemporaryDirectory(dir=scratch()) as place:
                         built = Path(place) / target.name
                         make(built)
@@ -135,7 +137,8 @@ def obtain_folder(name: str, files: Sequence[str], make: Callable[[Path], object
     """Return the path of the folder `name` in the cache folder, which has all of the `files`.
 
     If one is missing or damaged, ``make(path)`` writes all of them into another folder, which then
-    takes the name: no process ever sees a part of it.
+    takes the name: no process ever sees a part of it. If the disk of the cache folder is full, `name` is
+    in a temporary folder.
     """
 
     def find_or_make(folder):
@@ -148,7 +151,7 @@ def obtain_folder(name: str, files: Sequence[str], make: Callable[[Path], object
 
         if not is_complete():
             with locked(target):
-                if not is_complete():
+                if not is_complete():  # else another process has made it meanwhile
                     place = Path(tempfile.mkdtemp(dir=folder, prefix=f".{name}."))
                     try:
                         make(place)
@@ -156,6 +159,7 @@ def obtain_folder(name: str, files: Sequence[str], make: Callable[[Path], object
                             content = (place / file).read_bytes()
                             digest_of(place / file).write_text(digest(file, content))
                         place.chmod(0o755)  # a sandbox reads it as another user
+                        # a folder with files has to go first: os.replace would refuse to replace it
                         old = place.with_name(f"{place.name}.old")
                         with contextlib.suppress(FileNotFoundError):
                             os.replace(target, old)
@@ -190,11 +194,12 @@ def with_room(use: Callable[[Path], T], preferred: str | Path | None = None) -> 
 
 
 def trim(pattern: str, keep: int = 8, idle_s: float = _DAY_S) -> None:
-    """Remove old entries of the cache that match a glob `pattern`.
+    """Remove old entries of the cache, files or folders, that match a glob `pattern`.
 
     The `keep` entries that were used last stay, and those that were used in the last `idle_s` seconds.
     """
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # another process may remove the same ones
+        # the one used last first: `touch` sets an entry's time when it is used
         entries = sorted(
             ((path.stat().st_mtime, path) for path in directory().glob(pattern)), reverse=True
         )
@@ -215,7 +220,7 @@ def trim_daily(pattern: str) -> None:
 
 def touch(path: Path) -> None:
     """Mark an entry of the cache as just used, so that `trim` keeps it."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # in a sandbox the cache is read-only
         os.utime(path)
 
 

@@ -144,22 +144,24 @@ def module_flags(command: list[str]) -> list[str]:
 def preprocessing_flags(command: list[str]) -> list[str]:
     """Return the preprocessor's flags.
 
-    Its output keeps each #define, which `frontend.preprocess` reads. With g++ it uses the precompiled
-    header; clang++ reads the header itself.
+    -dD: its output keeps each #define, which `frontend.preprocess` reads. -fpch-preprocess: g++ uses the
+    precompiled header; clang++ reads the header itself.
     """
     return ["-E", "-dD"] if is_clang(command) else ["-E", "-dD", "-fpch-preprocess"]
 
 
 def loops_flags(command: list[str], halves: bool) -> list[str]:
-    """Return flags by which g++ compiles kernels in thread loops faster; the precompiled header need not have them.
+    """Return flags by which g++ compiles thread loops faster: kernels as loops over the threads of a block.
 
-    `halves`: whether the kernels compute with half.
+    They may differ from those of the precompiled header. clang gets none. `halves`: whether the kernels
+    compute with half, numbers of 2 bytes.
     """
     # vect-epilogues-nomask: what is left of a row of threads is not vectorized again. A block's width
     # is mostly a multiple of the vectors', and this takes 30 to 40 % of the time to compile. With
-    # halves it is vectorized, because a row of 16 is less than a vector of 32.
+    # halves it is vectorized, because a row of 16 threads is less than a vector of 32 halves.
     # no-unswitch-loops: a loop is not copied for each outcome of a condition that stays the same in
-    # it. With four such conditions that takes ten times as long, and masks are as fast.
+    # it. With four such conditions the copies take ten times as long to compile, and masked
+    # vectors are as fast.
     # The others: a loop is not split into several ones, nor copied for strides of 1. A kernel with
     # tiles in registers (06 of the lab) compiles in 60 % of the time without these, and is faster.
     flags = ["--param", f"vect-epilogues-nomask={int(halves)}", "-fno-unswitch-loops"]
@@ -202,8 +204,8 @@ _LINK = [
 
 def link_flags(command: list[str]) -> list[str]:
     """Return the flags for linking a module."""
-    # On x86-64, clang's code has the offsets of thread-local variables; the runtime changes them
-    # there, and the relocations tell the places.
+    # On x86-64, clang's code has the offsets of thread-local variables, as which shared ones are compiled;
+    # the runtime changes them there, and the relocations tell the places.
     relocations = (
         ["-Wl,--emit-relocs"] if is_clang(command) and platform.machine() == "x86_64" else []
     )
@@ -224,16 +226,17 @@ def choose_shared_library(command: tuple[str, ...]) -> list[str]:
         """Return whether the compiler knows the path of a library; else it prints the name alone."""
         return "/" in run([*command, f"-print-file-name={name}"])[1]
 
+    # the compiler takes the shared one by the name libstdc++.so; without .so.6 there is only the static one
+    needs_no_flag = has("libstdc++.so") or not has("libstdc++.so.6")
     # --no-as-needed: also if the module itself needs nothing of it
-    is_taken = has("libstdc++.so") or not has("libstdc++.so.6")
-    return [] if is_taken else ["-Wl,--no-as-needed,-l:libstdc++.so.6,--as-needed"]
+    return [] if needs_no_flag else ["-Wl,--no-as-needed,-l:libstdc++.so.6,--as-needed"]
 
 
 def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
     """Run a command; return (exit status, stdout, stderr), with messages in English and without colours.
 
-    `cwd` is the folder to work in. Interrupted after Ctrl-C; EngineError if the disk is full, or if the
-    command took more than `processor_seconds`, a variable of this module.
+    `cwd` is the folder to work in. Raises Interrupted after Ctrl-C. Raises EngineError if the disk is full,
+    or if the command took more than `processor_seconds`, a variable of this module, of processor time.
     """
     environment = {**os.environ, "LC_ALL": "C", "GCC_COLORS": ""}
     limit = []
@@ -251,7 +254,7 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
     except KeyboardInterrupt:
         raise Interrupted(f"{Path(command[0]).name} was stopped") from None
     out, err = result.stdout.decode("utf-8", "replace"), result.stderr.decode("utf-8", "replace")
-    # g++ names the signal of its own process that had it
+    # g++ starts the compiler proper as another process, and names the signal that ended it
     if result.returncode == -signal.SIGXCPU or f"{signal.strsignal(signal.SIGXCPU)} signal" in err:
         raise EngineError(
             f"the compiler used more than {processor_seconds} s of processor time: compute less while compiling "
@@ -299,7 +302,10 @@ def run_all(
 
 
 def make_names_local(paths: list[Path]) -> None:
-    """Make names that several assembler files define local to each file, as in nvcc's device code; change the files."""
+    """Change assembler files: make each name that several of them define local to its file.
+
+    The files of one program may so have device functions of the same name, as nvcc lets them.
+    """
     texts = [path.read_text(encoding="utf-8", errors="surrogateescape") for path in paths]
     counts = Counter(name for text in texts for name in set(_GLOBAL.findall(text)))
     for path, text in zip(paths, texts, strict=True):

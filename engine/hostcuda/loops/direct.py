@@ -51,7 +51,7 @@ def mark_loops(kernel: KernelPlan, nodes: list[Node]) -> list[Node]:
     reader = kernel.reader
     # of the kernel's parameters: their names and types
     head_words = set(re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]))
-    if {token.text for token in reader.tokens} & _REFUSED_WORDS:
+    if {token.text for token in reader.tokens} & _REFUSED_WORDS:  # "while", "break" and the like
         raise NeedsFibers("it is not understood")
     # sum visits all nodes, so that each one is marked; any() would stop at the first loop
     if not sum(map(_mark_rendezvous, nodes)):
@@ -59,16 +59,18 @@ def mark_loops(kernel: KernelPlan, nodes: list[Node]) -> list[Node]:
     # repeated, because the opened ``if`` may end with another one
     # (parts: a statement's "condition", "then" and "otherwise", the else)
     while nodes[-1].kind == "if" and nodes[-1].rendezvous and "otherwise" not in nodes[-1].parts:
-        *before, last = nodes
+        before, last = nodes[:-1], nodes[-1]
         then, condition = last.parts["then"], last.parts["condition"]
         inner = then.children if then.kind == "block" else [then]
         names_before, inner_names = (
             {reader.text(at) for at in find_declared_names(reader, statements)}
             for statements in (before, inner)
         )
-        # the sign after the word "if"
-        if reader.text(last.first + 1) != "(" or (names_before | head_words) & inner_names:
-            break  # an "if constexpr"; or without the braces two variables would have the same name
+        if reader.text(last.first + 1) != "(":  # an "if constexpr"
+            break
+        # without the braces two variables would have the same name
+        if (names_before | head_words) & inner_names:
+            break
         # `condition` is a span (first, last) of tokens
         guard = Node("guard", *condition, {"condition": condition}, [Node("return", *condition)])
         guard.start = reader.tokens[condition[0]].start
@@ -97,8 +99,8 @@ def require_one_section(items: list[Item]) -> None:
     """
     others = items[:-1]
     section: Any = items[-1]
-    # All items but the section have to be plain statements, such as declarations. (A region or a
-    # section has no kind, and is refused.)
+    # All items but the section have to be plain statements, such as declarations. A region or a
+    # section has no kind: the default "if" refuses it, too.
     no_control = all(getattr(item, "kind", "if") not in ("if", "loop", "block") for item in others)
     if not no_control or any(
         region.returns and region is not section.items[0] for region in section.regions
@@ -130,13 +132,15 @@ def require_vectorizable(kernel: KernelPlan, section: Section, rows: Rows) -> No
             or (variable.array and variable.role != "uniform")
         ):
             raise NeedsFibers(f"{variable.name} is not understood")
+    # the kernel's own loops, around the regions
     loops = [step for step in section.warp_steps if step.kind == "loop"]
     for region in section.regions:
+        # also the variables that the initializers of others use, and so on
         used_variables = region.used_variables()
         while (
             needed := set().union(*(variable.needs for variable in used_variables)) - used_variables
         ):
-            used_variables |= needed  # those that the initializers of others use
+            used_variables |= needed
         for step in region.steps:
             outer = [loop for loop in loops if loop.node.first < step.node.first < loop.node.last]
             # a statement in a loop has to use the loop's counters: each round differs
@@ -198,7 +202,9 @@ class _Statement:
             return False
         parts = reader.split(assignments[0] + 1, self.last - 1, "+")
         terms = [term for part in parts for term in reader.split(*part, "-")]
+        # ``v = c + a * b`` has two terms, ``v += a * b`` one
         is_sum_of_two = len(terms) == {"=": 2, "+=": 1, "-=": 1}.get(text(assignments[0]))
+        # a term without "*", which is its own only part, has no factors
         factors = [
             factor for term in terms for factor in reader.split(*term, "*") if factor != term
         ]

@@ -79,12 +79,12 @@ class KernelVariable:
     @property
     def constant(self) -> bool:
         """Whether the variable is declared const or constexpr; of a pointer, whether the pointer itself is const."""
+        if (
+            "*" in self.signs
+        ):  # "* const": the pointer; in "const float *" the specifiers have the word
+            return "const" in self.signs.split()[-1:]
         words = self.specifiers.split()
-        return (
-            "const" in self.signs.split()[-1:]
-            if "*" in self.signs
-            else "const" in words or "constexpr" in words
-        )
+        return "const" in words or "constexpr" in words
 
 
 # The variables by name at a place; None for one that a statement declares for itself.
@@ -136,10 +136,9 @@ class EffectsReader:
                 continue
             effects.uses.add(variable)
             use = _Use(self, scope, first, last, copied)
-            # not copied: a pointer or reference to it may stay behind
-            # it also sets use.changes: whether an operator around the variable writes it
+            # is_copied also sets use.changes: whether an operator around the variable writes it
             if not use.is_copied(variable, at):
-                effects.addressed.add(variable)
+                effects.addressed.add(variable)  # a pointer or reference to it may stay behind
             if use.changes or variable.array:  # of an array, an element may change
                 effects.changes.add(variable)
         return effects
@@ -149,8 +148,10 @@ class EffectsReader:
         if at < 0:
             return False
         token = self.reader.tokens[at]
+        # (float)*p reads a pointer
         if token.text == ")" and self.is_cast(self.reader.match[at] + 1, at, scope):
             return False
+        # so does ``return *p``
         is_word = token.kind in ("word", "number") and token.text not in (
             "return",
             "else",
@@ -202,6 +203,7 @@ class EffectsReader:
         if node.kind == "expression":
             self.require_expression(node.first, node.last - 1, scope)
             return self.read_expression(node.first, node.last, scope)
+        # a copy: names that a loop or block declares are gone after it
         effects, scope = Effects(), dict(scope)
         if node.kind == "for":
             first = node.parts["first"]
@@ -241,7 +243,7 @@ class EffectsReader:
         if (
             word not in scope
             and (word in names or self.file.is_type(word))
-            and reader.text(first + 1) != "{"
+            and reader.text(first + 1) != "{"  # int{n} is an expression
         ):
             raise NeedsFibers("a declaration is not understood")
         for at in range(first, last - 1):
@@ -352,6 +354,7 @@ class _Use:
         after = self._get_text(end)
         if kind in ("class", "struct", "reference") or after in ("(", "."):
             return False
+        # p[i] and p->x take the value of a pointer; of anything else it may be an operator of a class
         return kind == "pointer" if after in ("[", "->") else self._is_copied_by_context(at, end)
 
     def _is_copied_by_context(self, at: int, end: int) -> bool:

@@ -50,9 +50,14 @@ class _Exchange:
     proof: str
 
     def write_offers(self) -> Iterator[str]:
-        """Yield the texts of the statements in which a lane offers its value to the others, before it waits."""
+        """Yield the texts of the statements in which a lane offers its value to the others, before it waits.
+
+        For ``__shfl_down_sync(mask, v, k)`` with the number 7 they are "const int hostcuda_from_7 = k;" and
+        "hostcuda_offer(7, (v));". The first one is the proof that the mask has all lanes, or "".
+        """
         yield self.proof
         if self.name in SHUFFLES:
+            # not strict: the width is optional
             for text, role in zip(self.others, ("from", "width"), strict=False):
                 yield f"const int hostcuda_{role}_{self.number} = {text};"
             yield f"hostcuda_offer({self.number}, ({self.value}));"
@@ -62,7 +67,11 @@ class _Exchange:
             yield f"hostcuda_offer_word({self.number}, {REDUCTIONS[self.name]}, ({self.value}));"
 
     def write_result(self) -> str:
-        """Return the text of the expression that replaces the call, after the rendezvous: what the lane gets then."""
+        """Return the text of the expression that replaces the call, after the lanes have met: what this lane gets.
+
+        For ``__shfl_down_sync(mask, v, k)`` with the number 7 it is "hostcuda_take(7, shuffle_down, (v),
+        hostcuda_from_7, 32)".
+        """
         # `write_offers` declares hostcuda_from_7, and hostcuda_width_7 if others has one
         if self.name in SHUFFLES:
             width = f"hostcuda_width_{self.number}" if len(self.others) > 1 else "32"

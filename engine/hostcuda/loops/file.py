@@ -110,6 +110,7 @@ class File:
         names of types that are parameters of the kernel's template.
         """
         if "(" in words and {"alignas", "__align__"} & set(words):
+            # without the "(16)" of alignas(16)
             words = words[: words.index("(")] + words[words.index(")") + 1 :]
         # without const, struct and the like
         words = [word for word in words if word not in _DROPPED_FROM_TYPES]
@@ -436,9 +437,11 @@ def spread_to_users(
 
     A name is that of a function, a type or a variable. A kernel on fibers has a stack per thread.
     `uses` has a pair of sets for each declaration: the names that it declares, and the words in it.
-    A name gets the reason of the first one in the alphabet that it uses. Returns `reasons`.
+    A name gets the reason of the first one in the alphabet that it uses. Returns `reasons`. For example,
+    {"f": "threadIdx"} and a declaration ({"g"}, {"f", "x"}) give {"f": "threadIdx", "g": "threadIdx"}.
     """
-    harmful = reasons.keys()
+    harmful = reasons.keys()  # a view, which grows with `reasons`
+    # a round for each step of the way from a name to those that use it
     while users := [
         (names - harmful, words & harmful)
         for names, words in uses

@@ -302,14 +302,15 @@ class _Call:
         return f"{{ {' '.join(self.definitions)}{scan.marker(function.start)}{content} {result} }}"
 
     def replace(self, kernel_names: set[str], functions: Mapping[str, _Function]) -> list[Edit]:
-        """Return edits (start, end, text) that replace the call by the function's body, or by its result after that.
+        """Return edits (start, end, text): the function's body goes before the statement, its result replaces the call.
 
         Raise `NeedsFibers` if that would mean something else, by the kernel's names (a set) or the
-        order of evaluation.
+        order of evaluation. `functions` are those whose calls are replaced, by name.
         """
         statement, function, span = self.statement, self.function, (self.at, self.end)
         reader, node = statement.reader, statement.node
-        # calls of `functions` are replaced after this one
+        # A word of the body may be a name of the kernel's with another meaning. Not so a call of
+        # `functions`, which is replaced after this one.
         if function.other_words & kernel_names - functions.keys():
             raise NeedsFibers("its names have another meaning here")
         # back to the kernel's line, behind the body
@@ -318,7 +319,7 @@ class _Call:
             return statement.put_before(self._write_body(), [(node.first, node.last, line)])
         if not set(self.type.split()) <= TYPES - {"void", "auto"}:
             raise NeedsFibers("its type is not understood")
-        if choice := self._read_choice(*statement.span):
+        if choice := self._read_choice(*statement.span):  # of ``v = c ? f(x) : y``
             span, content = choice
         elif statement.may_follow([span]) and not statement.reads_memory([span]):
             content = self._write_body()

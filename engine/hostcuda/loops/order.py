@@ -85,12 +85,16 @@ def find_unshared_names(reader: Reader, body: Kernel, scan: Scan, file: File) ->
     A name that is also declared as shared, an array or a reference is left out.
     """
     # begin with the words of the kernel's parameters
-    unshared, others = set(re.findall(r"\w+", scan.code[body.name_end : body.open])), set()
+    unshared = set(re.findall(r"\w+", scan.code[body.name_end : body.open]))
+    others = set()
     for first, last in find_declarations(reader, reader.read_statements()):
         is_shared = "__shared__" in [reader.text(at) for at in range(first, last)]
         for name, signs, bounds, _ in reader.read_declarators(first, last):
             is_array = bounds[0] < bounds[1]
-            (others if is_shared or "&" in signs or is_array else unshared).add(reader.text(name))
+            if is_shared or "&" in signs or is_array:
+                others.add(reader.text(name))
+            else:
+                unshared.add(reader.text(name))
     return unshared - others | file.constants
 
 
@@ -149,6 +153,7 @@ class Statement:
         text, tokens, file = self.reader.text, self.reader.tokens, self.file
         for at in _skip_spans(self.target, self.span[1], calls):
             kind, word = tokens[at][:2]
+            # "(", in place of what is before the expression: no operand, so that a "*" is unary
             before = text(at - 1) if at > self.target else "("
             if word in ("[", "->"):
                 return True

@@ -80,6 +80,7 @@ class Reader(Tokens):
         if at >= len(self.tokens):
             raise NeedsFibers("a statement does not end")
         node = self._read_by_first_word(at)
+        # behind the token before it, so that comments and directives belong to the statement
         node.start = self.tokens[at - 1].end if at else self.body_start
         node.children = node.children or [
             part for part in node.parts.values() if isinstance(part, Node)
@@ -259,6 +260,7 @@ class Reader(Tokens):
         no initializer. After `NeedsFibers` the kernel gets a stack per thread.
         """
         declarators, at = [], self.find_type_end(first, last)
+        # without a type the span is empty, and refused below
         for begin, end in self.split(at or last, last):
             name = begin
             while self.text(name) in ("*", "&", "&&") or self.text(name) in RESTRICT:

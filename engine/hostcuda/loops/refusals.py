@@ -110,7 +110,7 @@ def refuse(kernel: KernelPlan) -> None:
         raise NeedsFibers(explain_use(min(harmful_words), harmful))
     engine_calls = (at for at, token in enumerate(reader.tokens) if token.text == "hostcuda")
     # In this text inline PTX is written as hostcuda::ptx::..., and an extern __shared__ array as
-    # hostcuda::dynamic_shared(): the word behind the "::" tells them apart.
+    # hostcuda::dynamic_shared(): the word behind the "::", two tokens on, tells them apart.
     if any(reader.text(at + 2) != "dynamic_shared" for at in engine_calls):
         raise NeedsFibers("it has inline PTX")
     for at, token in enumerate(reader.tokens):

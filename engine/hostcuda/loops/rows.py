@@ -120,13 +120,11 @@ class Rows:
             terms += self.reader.split(*span, "-")
         growing = [span for span in terms if not self.is_same(*span, scope)]
         # A single term is no sum. In a kernel without barriers (`direct`) it is accepted, since there
-        # the question is also whether an index such as [threadIdx.x] grows. A growing term must not
-        # be subtracted.
-        if (
-            len(terms) + self.kernel.direct < 2
-            or len(growing) != 1
-            or text(growing[0][0] - 1) == "-"
-        ):
+        # the question is also whether an index such as [threadIdx.x] grows.
+        if len(terms) < 2 and not self.kernel.direct:
+            return []
+        # a growing term must not be subtracted
+        if len(growing) != 1 or text(growing[0][0] - 1) == "-":
             return []
         words = [text(at) for at in range(*growing[0])]
         grows = words == ["threadIdx", ".", "x"] or (
@@ -278,12 +276,11 @@ class Rows:
                     self.reader.find_start(at, first, _ENDS_CONDITION), at, scope
                 )
                 # A chain's last operand has no "&&" behind it, so it is marked here; if a "?" is behind
-                # it, the branch above marks it when it comes to the "?".
-                if (
-                    word == "&&"
-                    and text(end := self.reader.find_end(at + 1, last, _ENDS_CONDITION)) != "&&"
-                ):
-                    edits += self._mark_condition(at + 1, end, scope) if text(end) != "?" else []
+                # it, the lines above mark it when `at` comes to the "?".
+                if word == "&&":
+                    end = self.reader.find_end(at + 1, last, _ENDS_CONDITION)
+                    if text(end) not in ("&&", "?"):
+                        edits += self._mark_condition(at + 1, end, scope)
             elif word == "if" and text(at + 1) == "(":
                 edits += self._mark_condition(at + 2, match[at + 1], scope)
             elif word == "constexpr":

@@ -88,7 +88,10 @@ class KernelPlan:
         return line
 
     def text(self, first: int, last: int, edits: Iterable[Edit] = ()) -> str:
-        """Return the text of tokens[first:last] after edits, which are (start, end, new text) in the source."""
+        """Return the text of tokens[first:last] after edits; "" for no tokens.
+
+        An edit (start, end, new text) replaces the characters of the source from position `start` to `end`.
+        """
         tokens = self.reader.tokens
         return (
             apply_edits(self.scan.text, edits, tokens[first].start, tokens[last - 1].end)

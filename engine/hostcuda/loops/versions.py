@@ -74,6 +74,7 @@ def add_loops(text: str, without: Collection[str] = frozenset()) -> str:
     # kernel -> why it has no second version, or ""; kernel -> what its second version loops over:
     # "LOOPS" all threads of a block, "WARPS" warps, "GROUPS" groups of neighboring threads
     edits, reasons, kinds = [], {}, {}
+    # body: a kernel with its place in `text`
     for body, inlined_body in zip(bodies, inlined_bodies, strict=True):
         try:
             if body.name in without:
