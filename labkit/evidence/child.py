@@ -35,12 +35,12 @@ def watch_variants(
     timeout: float | None,
     **options: object,
 ) -> tuple[Any, list[dict]]:
-    """Run variants in a child process that is watched; return what `watch` returns, and the dicts of `read_runs`.
+    """Run variants in a child process that is watched; return what `watch` returns, and a dict per variant that ran.
 
-    `task`, such as "counting", begins the line that shows how far it is. `watch` is
-    `hostcuda.profile.watch`, or that of `hostcuda.sanitize`: it runs a command under such a tool,
-    with `engine`, `timeout` [s] and the options. The other parameters, and the errors, are those of
-    `prepare_command`.
+    `read_runs` says what these dicts hold. `task`, such as "counting", begins the line that shows
+    the progress. `watch` is the function of `hostcuda.profile` or of `hostcuda.sanitize`: it runs a
+    command under a profiler or a sanitizer, with `engine`, `timeout` [s] and the options. The other
+    parameters, and the errors, are those of `prepare_command`.
     """
     with temporary.folder() as folder:
         chosen = as_variants(variants)
@@ -50,7 +50,7 @@ def watch_variants(
         with show_progress(
             len(labels),
             f"{task} {', '.join(labels)} on {as_layer(layer).name}",
-            # a line is written before its variant runs
+            # how many have ended: the child writes a variant's line before it runs the variant
             lambda: max(0, len(processes.lines(folder / "ran")) - 1),
         ):
             result = watch(command, engine=engine, timeout=timeout, capture=True, **options)
@@ -88,7 +88,8 @@ def trace(
         ended = processes.run(command, environment, timeout, capture=True)
         read_runs(folder)  # called because it raises CompileError
         rows = processes.lines(folder / "rows")
-    if rows and "refused" in rows[0]:  # `trace_plans` has written why
+    # why the kernel failed, from `trace_plans`: it says more than the process's last output
+    if rows and "refused" in rows[0]:
         raise LabError(rows[0]["refused"])
     ended.require(purpose)
     return rows
@@ -116,7 +117,7 @@ def prepare_command(
 
 
 def read_runs(folder: Path) -> list[dict]:
-    """Return a dict per variant that the child ran: label, rung, launches (how many).
+    """Return a dict per variant that the child began to run: label, rung (its number), launches (how many).
 
     Raises CompileError if a variant did not compile in the child.
     """
@@ -138,7 +139,7 @@ def load_plans(folder: Path) -> Iterator[tuple[Plan, dict]]:
     variants, layer, batch, arguments = pickle.loads((folder / "job").read_bytes())
     rng = np.random.default_rng(2)
     x, k = rng.random(layer.x_shape(batch), np.float32), rng.random(layer.k_shape, np.float32)
-    with open(folder / "ran", "w", buffering=1) as log:  # 1: a crash loses no line
+    with open(folder / "ran", "w", buffering=1) as log:  # 1: line by line, so a crash loses none
         for variant in variants:
             try:
                 plan = variant.plan(layer, batch)

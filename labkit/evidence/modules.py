@@ -55,16 +55,17 @@ class _KeptFunction:
 
 
 def keep_launches(module: Any, name: str, compiler_arguments: Mapping) -> None:
-    """Keep each next launch of a module's kernels in ``module.kept``, so that `sanitize_module` can repeat the last.
+    """From now on, keep the last launch of a module's kernels in ``module.kept``: `sanitize_module` repeats it.
 
-    ``module.compiled`` gets the arguments that it was compiled with. `name` is the module's variable
-    in the notebook, for messages.
+    It is a `KeptLaunch`; None before the first launch, and if the arrays are too large to keep.
+    ``module.compiled`` gets the arguments that the module was compiled with. `name` is the module's
+    variable in the notebook, for messages.
     """
     module.kept, module.compiled = None, dict(compiler_arguments)
     get_function = module.get_function
 
     def get_kept_function(kernel: str) -> _KeptFunction:
-        """Return a kernel of the module by its name; `keep` is called with each of its launches."""
+        """Return a kernel of the module by its name; each call of it notes the launch by `keep` first."""
 
         def keep(arguments: tuple, options: dict) -> None:
             """Set ``module.kept`` to the launch of a call, or to None if its arrays are too large."""
@@ -102,6 +103,7 @@ def sanitize_module(
             'NAME.get_function("kernel")(...), then sanitize it. A program of its own belongs into a cell of '
             "%%program NAME.py, for `%hostcuda sanitize NAME.py`"
         )
+    # In another process an address means nothing: it gets the bytes that are there.
     arguments = [
         ("device", _read_device(value)) if passing == "device" else (passing, value)
         for passing, value in launch.arguments
@@ -115,7 +117,7 @@ def sanitize_module(
             findings = hostcuda.sanitize.watch(
                 command, tool, engine=engine, timeout=timeout, capture=True
             )
-    # a finding explains why the process failed
+    # a finding explains why the process failed; Ctrl-C is raised even so
     if not findings.rows or findings.ended.interrupted:
         findings.ended.require("sanitizing", findings.note)
     return findings

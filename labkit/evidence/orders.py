@@ -32,11 +32,11 @@ _USUAL = [(3, 4, 5, 6, 7, 8), (3, 7, 4, 5, 6, 8)]
 def find_order(variant: Variant) -> tuple[str, ...]:
     """Return what each parameter of a variant's kernel should get, if another order than the ladder's is right.
 
-    It is tried for a kernel with wrong results, which may only take its parameters in another order. The
-    ladder's order is `NAMES`. For a kernel (x, y, k, ...) the result is ("x", "y", "k", "B",
-    ...). It is empty if no other order is right. Nothing is tried, and the result is empty, if the
-    kernel has another number of parameters or the ladder's names, or if the rung has several
-    kernels. Raises as `child.trace`.
+    It is for a kernel with wrong results: the order of its parameters may be its only mistake. The
+    kernels of the ladder, the lab's own, take x, k, y, B, C, H, W, M, K (`NAMES`). For a kernel
+    (x, y, k, ...) the result is ("x", "y", "k", "B", ...). It is empty if no other order is right.
+    Nothing is tried, and the result is empty, if the kernel has another number of parameters or the
+    ladder's names in their order, or if the rung has several kernels. Raises as `child.trace`.
     """
     own_names = list_names(variant)
     # An unnamed one, such as the last of rung 03, goes by its type. Not strict: the lengths are

@@ -48,6 +48,7 @@ class VariantProfile(hostcuda.profile.Profile):
     def counts(self) -> pd.DataFrame:
         """The counters under readable names: a row per variant, with its rung, the sums or means over its launches."""
         counts = super().counts
+        # `by` is "variant". All launches of a variant, a row each in `table`, have one rung.
         if len(counts):
             counts.insert(1, "rung", list(self.table.groupby(self.by, sort=False)["rung"].first()))
         return counts
@@ -55,8 +56,8 @@ class VariantProfile(hostcuda.profile.Profile):
     def waste(self, label: str) -> Waste | None:
         """Return the largest waste of a variant, given by its label; None if `find_waste` finds less than a quarter.
 
-        Wasted are the sectors, wavefronts and constant requests of a line above what its bytes
-        need, as a part of all that the launches made.
+        A line of code wastes the sectors, wavefronts and constant requests that it makes beyond what
+        its bytes need. The quarter is of all that the variant's launches made.
         """
         launches = []
         for row in self.table[self.table["variant"] == label].to_dict("records"):
@@ -68,11 +69,12 @@ class VariantProfile(hostcuda.profile.Profile):
             launches.append(
                 {"block": row["block"], "sites": [*map(_drop_missing, sites.to_dict("records"))]}
             )
+        # the text, in which the lines are looked up, only of a reader's own kernel
         own = self.own.get(label)
         return find_waste(launches, own.source if own else "")
 
     def describe_waste(self) -> str:
-        """Return a line for each of the reader's own kernels that wastes much, with the code; "" if none does.
+        """Return a sentence, with the line of code, on each of the reader's own kernels that wastes much; or "".
 
         The lab's own kernels are left out: what they waste is what their pages ask the reader to
         predict and to remove.
@@ -80,6 +82,7 @@ class VariantProfile(hostcuda.profile.Profile):
         texts = []
         for label, variant in self.own.items():
             if waste := self.waste(label):
+                # no line, 0: the shape of the launch wastes it
                 code = (
                     variant.source.splitlines()[waste.line - 1 : waste.line] if waste.line else []
                 )
@@ -132,7 +135,7 @@ def profile(
         If a variant does not compile.
     """
     # `result.table` has a row per launch, `runs` a dict per variant with the number of its
-    # launches, in the same order. Without nvcc, which would add registers and occupancy.
+    # launches, in the same order. `nvcc=False`: nvcc would only add registers and occupancy.
     chosen = as_variants(variants)
     result, runs = child.watch_variants(
         "counting", watch, chosen, layer, batch, engine=engine, timeout=timeout, nvcc=False

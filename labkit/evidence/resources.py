@@ -45,13 +45,14 @@ def resources(
         raise LabError(f"arch = {arch!r}: it must be one of {', '.join(MULTIPROCESSOR)}")
     rows = []
     for variant in as_variants(variants):
-        target = choose_arch(variant, arch)
+        target = choose_arch(variant, arch)  # `arch`, or "sm_90a" for instructions of that alone
         # kernel -> its figures
         used = nvcc.read_ptxas(nvcc.compile(*prepare(variant, layer), target, "-Xptxas", "-v"))
         for launch in variant.launches(layer):
             # ptxas counts static shared memory only; `launch.shared` of other variants is static,
             # and counted.
-            facts, dynamic = used[launch.kernel], launch.shared if variant.dynamic_shared else 0
+            facts = used[launch.kernel]
+            dynamic = launch.shared if variant.dynamic_shared else 0
             rows.append(
                 {
                     "variant": variant.label,

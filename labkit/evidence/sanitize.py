@@ -77,8 +77,9 @@ def sanitize(
     )
     if findings.launches is None:  # compute-sanitizer, on a GPU, does not count them
         findings.launches = sum(run["launches"] for run in runs)
-    # a finding explains why the process failed
+    # a finding explains why the process failed; Ctrl-C is raised even so
     if not findings.rows or findings.ended.interrupted:
         findings.ended.require("sanitizing", findings.note)
+    # for the text of the lines that the findings name
     sources = {variant.file_name: variant.source for variant in as_variants(variants)}
     return VariantFindings(**vars(findings), sources=sources)

@@ -43,8 +43,8 @@ def follow_thread(
         A row per line that the thread ran, in order: ``line`` of the variant's own file,
         ``function``, ``call`` (its number), ``values`` (name -> value after the line), ``changed``
         (those that the line changed), and ``accesses``, dicts of ``op`` ("ld", "st" or "atom"),
-        ``space`` ("global", "shared" or "constant"), ``name`` (x, k, y, u, a, or the variable's),
-        ``index`` (in each dimension), ``value``. A value is a number;
+        ``space`` ("global", "shared" or "constant"), ``name`` (the buffer's: x, k, y, a rung's
+        scratch u or arranged mask a; or the variable's), ``index`` (in each dimension), ``value``. A value is a number;
         of an array, a list of its first elements; of a struct, a dict; of a pointer, a text; None
         if it is not set.
 

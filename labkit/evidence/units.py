@@ -59,7 +59,8 @@ def count_work(variant: Variant, layer: Layer) -> list[dict]:
         raise LabError(
             f"no counts of {variant.label}: the CPU engine cannot run it. Take another variant"
         )
-    # the work of each launch, from the engine's records
+    # The work of each launch, from the engine's records. A few images are counted, for their time:
+    # all work but the weights is proportional to the number of images.
     counted, _ = child.watch_variants(
         "counting", _count_launches, variant, layer, _COUNTED_IMAGES, engine="cpu", timeout=600
     )
@@ -82,13 +83,15 @@ def scale_work(
     """Return the work of each kernel for `batch` images, all its launches together, from that for a few images.
 
     `launch_works` has a dict per launch of a run with `images` images: {"kernel": "conv", "unique_bytes":
-    4096, ...}, the name and counts. The result has such a dict per kernel. The weights are left out of
-    the bytes: a larger batch does not multiply them.
+    4096, ...}, the name and counts. The result has such a dict per kernel. "unique_bytes" are the
+    different bytes that it accesses. The weights are left out of them: a larger batch does not
+    multiply them.
     """
     # in constant memory they are no part of the bytes
     weights = 0 if variant.constant else math.prod(layer.k_shape) * variant.io_dtype.itemsize
     by_kernel: dict[str, list[dict]] = {}
     for work in launch_works:
+        # at least 0: of several kernels one may not read the weights
         net = {**work, "unique_bytes": max(work["unique_bytes"] - weights, 0)}
         by_kernel.setdefault(work["kernel"], []).append(net)
     return [

@@ -88,11 +88,11 @@ class Follower:
         self._at = self._depth = 0
 
     def follow(self, code: str, line: int = 1) -> None:
-        """Execute statements in C: update `names`, the values of the variables.
+        """Execute statements in C: update `names`, a dict of the variables' values.
 
-        The lists `changes` and `taken` get the assignments, and the elements of the array that were used.
-        `line` is the number of the code's first line. Raises NotKnown if the code is too long or
-        cannot be followed.
+        The list `changes` gets the assignments. The list `taken` gets the elements that the statements
+        use of one array, which the constructor got by name. `line` is the number of the code's first
+        line. Raises NotKnown if the code is too long or cannot be followed.
         """
         self._tokens = [
             (token, number)
@@ -104,7 +104,7 @@ class Follower:
             raise NotKnown
         self._at = self._depth = 0
         while self._at < len(self._tokens) and not self._returned:
-            self._execute(active=True)  # False in a branch that is not taken
+            self._execute(active=True)  # it calls itself with False for a branch that is not taken
 
     def _peek(self, further: int = 0) -> str:
         place = self._at + further
@@ -385,9 +385,12 @@ def describe_tile_rows(code: str, names: Mapping[str, int] = _TILES) -> str:
             names[name] = value
     declared = re.search(r"\bfloat tile\[[^\]]{1,80}\]\[([^\]]{1,80})\]", code)
     length = compute(declared[1], names) if declared else None
+    # a warp's lanes go along the rows only with this index
     if not length or not re.search(r"\btile\[threadIdx\.y \+ p\]\[threadIdx\.x \+ q\]", code):
         return ""
     bank = length % _BANKS  # of the second row's first word, if that of the first row is in bank 0
+    # Each row takes `_HALF` of the `_BANKS` banks, twice as many: that far apart the rows share none,
+    # and for each bank nearer, from either side, they share one.
     shared = abs(_HALF - bank)
     if not shared:
         return ""

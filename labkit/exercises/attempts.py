@@ -54,10 +54,13 @@ def grade_source(
 
 
 def write_job(exercise: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Write the child process's input into an empty folder; return its command and its environment variables."""
+    """Write the input of the child process that runs an attempt into an empty folder; return how to start it.
+
+    That is its command, and the environment variables that it gets in addition to this process's.
+    """
     hand_over(exercise, source, folder)
     environment = {
-        **processes.OWN_MODULES,
+        **processes.OWN_MODULES,  # it imports no module from the folder in which it works
         "HOSTCUDA_ENGINE": "cpu",
         "HOSTCUDA_CHECK": CHECKS,  # the engine counts, and looks for mistakes
         "HOSTCUDA_CHECK_OUT": str(folder / "events"),
@@ -98,7 +101,7 @@ def write_texts(
 ) -> tuple[list[str], dict[str, str]]:
     """Write the input of a child process that runs several sources on one case, given by its number.
 
-    Returns its command and its environment variables. What text 0 leaves, its arrays and events, goes to
+    Returns its command and its additional environment variables. What text 0 leaves, its arrays and events, goes to
     the folder ``0`` in this folder, that of text 1 to ``1``.
     """
     # the exercise and the inputs; the text does not matter, as each one is written below
@@ -148,7 +151,7 @@ def run_texts(
             return [False] * len(chunk)
         with temporary.folder() as folder:
             command, environment = write_texts(exercise, number, chunk, folder)
-            # a chunk that has begun may take a little longer than the search, and each needs a start
+            # TEXT_WAIT_S more: for the child's start, and to end its texts a little after the deadline
             limit = min(TEXT_WAIT_S * len(chunk), deadline - time.monotonic()) + TEXT_WAIT_S
             processes.run(command, environment, limit, capture=True)
             return [

@@ -47,7 +47,7 @@ Changes = Sequence[Difference]
 def list_differences(source: str, solution: str) -> list[Difference]:
     """Return the places where an attempt is not as the solution, in order; names and comments do not count."""
     source, solution = without_comments(source), without_comments(solution)
-    if endless := _ENDLESS.search(source):  # the other ways to write it are no difference
+    if endless := _ENDLESS.search(source):  # `for (;;)` for `while (true)` is no difference
         solution = _ENDLESS.sub(endless[0], solution)
     found = _compare(source, solution)
     # Names do not count, so those of the solution are replaced by the attempt's first.
@@ -64,7 +64,7 @@ def list_differences(source: str, solution: str) -> list[Difference]:
     names = {  # of several pairs for a name the last one stays: the most common
         right: own
         for (right, own), times in reversed(pairs.most_common())
-        # the attempt's name may stand for something else in the solution
+        # a name that the solution has, too, may mean something else there: one such pair is not enough
         if times > 1 or own not in right_names
     }
     if not names:
@@ -77,7 +77,7 @@ def apply(source: str, changes: Changes) -> str:
     # from the last one on, so that the places of the others stay
     for each in sorted(changes, reverse=True):
         before, right, behind = source[: each.begin], each.right, source[each.end :]
-        # words must not grow together
+        # a blank, so that two words do not become one
         if right and behind and re.match(r"\w\w", right[-1] + behind[0]):
             right += " "
         elif not right and re.match(r"\w\w", before[-1:] + behind[:1]):
@@ -92,7 +92,7 @@ def list_lines(changes: Changes) -> list[int]:
 
 
 def is_balanced(text: str) -> bool:
-    """Return whether a text has a closing bracket for each opening one, behind it."""
+    """Return whether a text has a closing bracket for each opening one, behind it; their kind does not matter."""
     depth = 0
     for sign in text:
         depth += (sign in "([{") - (sign in ")]}")

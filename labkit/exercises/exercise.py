@@ -109,7 +109,7 @@ class Bound(NamedTuple):
 
     def holds(self, counts: Counts) -> bool:
         """Return whether these counts of one case keep to the limit."""
-        # a number, or a share of the counter `of`
+        # `value` is the limit, or a share of the counter that `of` names
         limit = self.value * counts.get(self.of, 0.0) if self.of else self.value
         number = counts.get(self.counter, 0.0)
         return number >= limit if self.is_least else number <= limit
@@ -173,6 +173,7 @@ class Goal:
 
     def met(self, reached: float) -> bool:
         """Return whether this number meets the goal; NaN never does."""
+        # one of `exactly`, `at_most` and `at_least` is given
         if self.exactly is not None:
             return reached == self.exactly
         return reached <= self.at_most if self.at_most is not None else reached >= self.at_least
@@ -188,7 +189,7 @@ class Goal:
     @property
     def wanted(self) -> str:
         """The goal in words: "at most 1.05"."""
-        if self.words:
+        if self.words:  # written by the author: they do not give the number away
             return self.words
         for words, value in (
             ("exactly", self.exactly),
@@ -276,8 +277,10 @@ def counted(
 
 def join_words(parts: Sequence[str]) -> str:
     """Return texts as a list in words: "a, b and c"; "" for none."""
-    *others, last = parts or ("",)
-    return " and ".join(filter(None, [", ".join(others), last]))
+    # "a, b" and "c"; for a single text the first is empty, for none both are
+    texts = [*parts]
+    before, last = ", ".join(texts[:-1]), "".join(texts[-1:])
+    return " and ".join(filter(None, [before, last]))
 
 
 def name_counter(name: str) -> str:
@@ -289,13 +292,9 @@ def format_number(value: float) -> str:
     """Return a number as text: "39,200", "1.05" (three digits below 100), "123.4", "infinite"; "none" for NaN."""
     if not math.isfinite(value):
         return "none" if math.isnan(value) else "infinite"
-    return (
-        f"{value:,.0f}"
-        if float(value).is_integer()
-        else f"{value:,.3g}"
-        if abs(value) < 100
-        else f"{value:,.1f}"
-    )
+    if float(value).is_integer():
+        return f"{value:,.0f}"
+    return f"{value:,.3g}" if abs(value) < 100 else f"{value:,.1f}"
 
 
 @dataclass(frozen=True)
@@ -332,7 +331,7 @@ class Attempt:
     @property
     def runs_wrong(self) -> bool:
         """Whether it runs, and the sanitizer has findings or the results are wrong."""
-        # the grade asks whether the results are right: its line "right" with ✗ is about wrong ones
+        # `wrong` is the first line of the grade with ✗: "right on ..." with ✗ says that results are not
         return bool(self.findings) or self.wrong.startswith("right")
 
 
@@ -398,8 +397,9 @@ class Exercise:
     seed: str = ""
 
     def with_seed(self, seed: str) -> Exercise:
-        """Return a copy with a hidden shape and inputs drawn from a seed, which a reader cannot know beforehand."""
-        # the shape from a hash, which the attempt's process may get: it gives no way to the inputs
+        """Return a copy with inputs, and a hidden shape to check on, drawn from a seed: none are known beforehand."""
+        # The shape is drawn from a hash of the seed. The process in which the attempt runs gets this
+        # hash alone: with the seed, the attempt could compute its inputs and so its results.
         return replace(self, seed=seed, subject=self.subject.draw(_hash_for_shapes(seed), seed))
 
     @property
@@ -454,7 +454,7 @@ class Exercise:
                 "SKELETON and #else"
             )
         if isinstance(answer, str):
-            # first, because a text may be the path of a file
+            # before `as_path`, which looks for a file if the text can be a path
             _require_short(answer)
         if isinstance(answer, (str, Path)) and str(answer).strip():
             path = as_path(answer)
@@ -639,7 +639,7 @@ def hand_over(exercise: Exercise, source: str, folder: Path) -> None:
     """Write an exercise, an attempt's source and the cases' inputs into a folder, for `receive` in a child process.
 
     The solution, wrong answers, the seed and the expected results are left out: the attempt runs in
-    that process.
+    that process, and could read them.
     """
     (folder / "exercise").mkdir()
     for path in exercise.folder.iterdir():
@@ -647,7 +647,8 @@ def hand_over(exercise: Exercise, source: str, folder: Path) -> None:
         if path.is_file() and path.name != "wrong.toml" and path != exercise.file:
             (folder / "exercise" / path.name).write_bytes(path.read_bytes())
     (folder / "attempt.cu").write_text(source, encoding="utf-8")
-    # from this hash the child draws the same hidden shape, but it cannot compute inputs from it
+    # The child draws the same hidden shape, one that no page names, from a hash of the seed. With the
+    # seed itself the attempt could compute the inputs, and so the results, of every case.
     (folder / "shapes").write_text(_hash_for_shapes(exercise.seed), encoding="utf-8")
     (folder / "inputs").write_bytes(
         pickle.dumps([*map(exercise.subject.inputs, exercise.subject.cases)])
@@ -657,6 +658,6 @@ def hand_over(exercise: Exercise, source: str, folder: Path) -> None:
 def receive(folder: Path) -> tuple[Exercise, str]:
     """Return (exercise without its solution, source of the attempt) from a folder that `hand_over` has written."""
     loaded = load(folder / "exercise")
-    # from the hash in this file the subject draws the same hidden shape as in the parent
+    # from the hash in this file the subject draws the same shape, unknown to the attempt, as in the parent
     subject = loaded.subject.draw((folder / "shapes").read_text(encoding="utf-8"))
     return replace(loaded, subject=subject), (folder / "attempt.cu").read_text(encoding="utf-8")

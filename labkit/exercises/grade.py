@@ -98,9 +98,9 @@ def grade(
             result = _add_repair(task, source, result)
         if result.passed and isinstance(task.subject, InPlaceOf) and device().engine == "gpu":
             result = _check_on_gpu(result, source)
-    # a passed one misses a goal whose number the reader should have predicted, and has not
+    # a passed grade becomes a missed goal if the page asks to predict its number, and the reader has not
     result = _require_prediction(result)
-    # which line of the whole kernel is the first of a cell that has only a part of it
+    # if the cell has only a part of the kernel: with which line of the whole kernel it begins
     result = _note_first_line(replace(result, advice=_write_advice(result, source, record)), source)
     if not quiet:
         print(result)
@@ -272,7 +272,7 @@ def describe_times(exercise: Exercise) -> str:
     # kernel in its place: `page` is that rung, `base` the one from which it was developed.
     page, layer, records = variant(subject.name, **subject.options), layers[-1], recorded(_RECORDED)
     base = variant(page.rung.base) if page.rung.base else page  # 03a begins with rung 02
-    start = next(
+    start = next(  # the kernel whose code is the starting code
         (code for code in (page, base) if code_lines(code.source) == code_lines(exercise.start)),
         page,
     )

@@ -164,6 +164,7 @@ class Grade:
     @property
     def long(self) -> bool:
         """Whether all goals are met, but with more changed lines than the exercise permits."""
+        # a kernel that is wrong in another way has no ✓ at its goals: they are not counted
         goals = self.lines[len(self.lines) - len(self.exercise.goals) :]  # the last lines
         return not self.passed and all(line.ok for line in goals)
 
@@ -174,7 +175,7 @@ class Grade:
 
     @property
     def wants_hint(self) -> bool:
-        """Whether the attempt counts for a hint: nothing says what to do, or no more than which thread to follow."""
+        """Whether the attempt unlocks a hint: the grade does not say what to do, or only which thread to follow."""
         return bool(self.thread_advice) or not (self.verdict == WRONG or self.long or self.mistake)
 
     def __repr__(self) -> str:
@@ -264,7 +265,7 @@ def list_goal_lines(exercise: Exercise, reached: Sequence[float]) -> Iterator[Gr
     """Yield the grade's line for each goal; `reached` has a number per goal, NaN for one that was not counted."""
     for goal, got in zip(exercise.goals, reached, strict=True):
         if math.isnan(got):
-            yield GradeLine(
+            yield GradeLine(  # None: neither ✓ nor ✗
                 None, f"{goal.what}: not counted, because of the above; wanted {goal.wanted}"
             )
         # a goal returns infinity, of the sign that misses it, for an attempt that does other work
@@ -553,7 +554,8 @@ def write_advice(grade: Grade, due_hint: int, solution_call: str, times: str) ->
         if solution_call and due == count
         else ""
     )
-    return f"{known}{known and chr(10)}Hint {due} of {count}: {exercise.hints[due - 1]}{end}"
+    hint = f"Hint {due} of {count}: {exercise.hints[due - 1]}{end}"
+    return f"{known}\n{hint}" if known else hint
 
 
 def ask_about_finding(grade: Grade) -> str:

@@ -66,7 +66,7 @@ def explain_miss(
 ) -> str:
     """Return sentences about the first goal that is not met: where its number comes from; or "".
 
-    "" also of a very long text.
+    "" also of a very long text, in which patterns could search for hours.
 
     Parameters
     ----------

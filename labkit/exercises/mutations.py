@@ -104,13 +104,14 @@ def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Differen
         *_shift_indices(code),
         *_leave_out_statements(code),
     ]
-    # (rank, 0 is the likeliest; change), without those before the first kernel's body, and of texts
-    # with a string, which the code does not have
+    # (rank, 0 is the likeliest; change). Left out are changes before the first kernel's body, and of a
+    # string: `code`, from which they are made, does not have it.
     ranked = [
         (rank, change)
         for rank, change in found
         if change.begin > begin and '"' not in source[change.begin : change.end]
     ]
+    # False, for a suspected line, sorts before True
     ranked.sort(key=lambda each: (each[1].first not in suspects, each[0]))
     by_text: dict[str, Difference] = {}  # each text once
     for _, change in ranked:

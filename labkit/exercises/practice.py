@@ -22,7 +22,10 @@ _EXACT = 2**24  # up to it, float32 holds every integer
 
 
 def transpose(random: np.random.Generator, rows: int, columns: int) -> ArrayLaunch:
-    """Return the launch of a transpose of `in` [rows,columns]: a block of 32 x 32 threads for 32 x 32 elements."""
+    """Return the launch of a transpose of `in` [rows,columns]: a block of 32 x 32 threads for 32 x 32 elements.
+
+    It has the random inputs, drawn from `random`, and in its `Output` the expected result.
+    """
     matrix = draw_floats(random, (rows, columns))
     out = Output("out", np.ascontiguousarray(matrix.T))
     return launch(
@@ -75,6 +78,7 @@ def total(random: np.random.Generator, n: int, blocks: int, threads: int) -> Arr
     some cases.
     """
     unit = 16 if blocks <= 2 else 2.0**-30
+    # the sum of n numbers of at most 2^24 / n: float32 holds it exactly, also times a power of two
     x = (draw_summands(random, n, _EXACT // n) * unit).astype(np.float32)
     return launch(
         "sum", x, n, Output("total", x.sum(keepdims=True), before=0), grid=blocks, block=threads
@@ -99,7 +103,7 @@ def wrong_shares(kernel: str, array: str, threads: int, what: str) -> Mistake:
         """Return the sentence, or "" if the attempt does not make this mistake."""
         return describe_shares(attempt.source, kernel, array, 1000, 3, threads, what)
 
-    # if results are wrong: `wrong` then begins with the grade's line about them, "right on ..."
+    # It fits only if results are wrong: `wrong`, the grade's first line with ✗, is then "right on ...".
     return Mistake(
         describe,
         lambda attempt: attempt.wrong.startswith("right") and describe(attempt),
@@ -200,13 +204,14 @@ def softmax(random: np.random.Generator, rows: int, columns: int, highest: int) 
     -745 that is so in double, too. The largest number may lie anywhere in the row.
     """
     x = highest - random.exponential(3, (rows, columns))
-    # which numbers are lower: all of a row, or in a fourth of the rows 90 % of them; but never one
+    # Which numbers are lower: all of a row, or in a fourth of the rows 90 % of them. But one of each
+    # row, at a random place, is not.
     is_low = random.random((rows, columns)) > 0.1 * (random.random((rows, 1)) < 0.25)
     is_low[range(rows), random.integers(columns, size=rows)] = False
     x = (x - is_low * random.uniform(100, 2000, (rows, columns))).astype(np.float32)
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
     exact = powers / powers.sum(axis=1, keepdims=True)
-    # 1e-5: about 170 roundings
+    # 1e-5: about 170 roundings. 1e-12: exp(-100) is less than float's normal numbers, so any tiny one will do.
     y = Output(
         "y",
         exact.astype(np.float32),
@@ -345,7 +350,7 @@ def make_ranks_goals(barriers: int, overlap: bool = False) -> tuple[Goal, ...]:
             on,
             what="load requests",
             at_most=16 * 5,
-            least={"unique_bytes": 2 * 4 * 512},
+            least={"unique_bytes": 2 * 4 * 512},  # all numbers, and all results
         ),
         counted(
             "barriers",
@@ -403,6 +408,7 @@ def make_uneven_rows(with_counter: bool) -> Kernels:
         # for each number of a row of n, the largest with which the sum of n is exact
         limits = np.repeat(_INT_MAX // np.maximum(lengths, 1), lengths)
         x = draw_summands(random, starts[-1], limits)
+        # of each row: the running sum at its end, less that at its start
         total = np.diff(np.append(0, x.cumsum())[starts])
         total[:taken] = 0
         # At the end: from the number of all rows to two more per block. A block takes one row in vain
@@ -553,8 +559,8 @@ def has_exchanged_registers(attempt: Attempt) -> bool:
     """Return whether the code fills the registers of an ``mma`` instruction with the right words in a wrong order.
 
     A fragment are the registers in which a lane holds its part of a matrix: four of a, two of b, and the
-    sums d. In a lane's code, a word 8 columns further has "+ 4" in its index, a row of the lower half
-    "(g + 8)".
+    sums d. In a lane's code, a word of two halves 8 columns further has "+ 4" in its index, a row of
+    the lower half "(g + 8)", where g is lane / 4.
     """
     # The right order of a: row g, row g + 8, then both rows 8 columns further. Of b: the word that is
     # 8 further comes last.
@@ -575,6 +581,7 @@ def has_own_products(attempt: Attempt) -> bool:
     matrices; or if the result is wrong with only one block, too ("c, a product" in the message).
     """
     names = re.findall(r"\b(\w+) = blockIdx\.x[;,]", attempt.source)
+    # without the declarations, "name = blockIdx.x": there neither counts
     uses = sum(len(re.findall(rf"\b{name}\b", attempt.source)) - 1 for name in names)
     uses += attempt.source.count("blockIdx") - len(names)
     return uses >= 3 or "c, a product" in attempt.wrong

@@ -78,7 +78,9 @@ def find_repair(
 
     def leave_out_needless(changes: Changes) -> Changes:
         """Return those of a few changes that are right together, none of which can be left out."""
-        for each in changes if len(changes) <= _MOST_TOGETHER else ():
+        if len(changes) > _MOST_TOGETHER:
+            return changes
+        for each in changes:
             if others := [other for other in changes if other is not each]:
                 changes = find_first([others]) or changes
         return changes
@@ -94,7 +96,7 @@ def find_repair(
     # The likeliest mutations, before a part of several lines: a change of one word says more.
     if enough := find_first(small[:_LIKELY]) or alone:
         return enough
-    # the differences without which the solution is wrong
+    # A part is needless if the attempt is right with all other differences made as in the solution.
     others = [[each for each in differences if each not in part] for part in parts]
     is_needless = screen([apply(source, other) for other in others])
     needed = [
@@ -124,7 +126,7 @@ def describe_repair(source: str, changes: Changes, outcome: str) -> str:
         for number, words, right in find_other_lines(code, repaired)
         if (slip := describe_slip(words, right))
     ]
-    begun = Counter(each.first for each in changes)
+    begun = Counter(each.first for each in changes)  # line -> how many changes begin in it
     # (phrase, place) of each change; where one says no more than "a change", neither do the others
     phrases = [_describe_change(code, each, is_alone=begun[each.first] == 1) for each in changes]
     vague = {place for phrase, place in phrases if phrase == _CHANGE}
@@ -132,6 +134,7 @@ def describe_repair(source: str, changes: Changes, outcome: str) -> str:
         *dict.fromkeys((_CHANGE if place in vague else phrase, place) for phrase, place in phrases)
     ]
     is_long = len(phrases) > _MOST_PHRASES
+    # " to ": a change of several lines, "in lines 5 to 7", of which no more is known
     if is_long or any(phrase == _CHANGE and " to " in place for phrase, place in phrases):
         lines = [*map(str, list_lines(changes))]
         what = f"{_CHANGE} in line{'s' * (len(lines) > 1)} {join_words(lines)}"

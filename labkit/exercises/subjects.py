@@ -59,7 +59,11 @@ def draw_floats(random: np.random.Generator, shape: int | Sequence[int]) -> np.n
 def draw_summands(
     random: np.random.Generator, shape: int | Sequence[int], most: int | np.ndarray
 ) -> np.ndarray:
-    """Return integers from -most / 4 to most [int64], mostly positive: the sums of many need as many bits as fit."""
+    """Return integers from -most / 4 to most [int64], for sums that are nearly as large as a format holds.
+
+    So `most` is the format's largest number over the number of summands. Most of the integers are
+    positive, so their sum grows, and a kernel that drops its upper bits is wrong.
+    """
     return random.integers(-(most // 4), most + 1, shape)
 
 
@@ -115,13 +119,14 @@ class InPlaceOf:
         )
 
     def draw(self, shapes: str, values: str = "") -> Self:
-        """Return a copy with a hidden shape drawn from `shapes`, and inputs from `values`.
+        """Return a copy with one more hidden shape, drawn from `shapes`, and inputs from `values`.
 
-        `shapes` and `values` are texts that seed the draws; with "" there is no drawn shape. Its K
-        is that of another hidden shape, because a new K would be compiled anew.
+        On a hidden shape, which no page names, an attempt is only checked. `shapes` and `values` are
+        texts that seed the draws; with "" for `shapes` none is drawn. The drawn one has the K of
+        another hidden shape, because a new K would be compiled anew.
         """
         random, rung_variant = make_generator(shapes), variant(self.name, **self.options)
-        for _ in range(_TRIES if shapes and self.hidden else 0):
+        for _ in range(_TRIES if shapes and self.hidden else 0):  # until the rung supports one
             K = int(random.choice([layer.K for layer, _ in self.hidden]))
             # A small shape: up to 4 channels, 41 x 41 inputs, 18 maps and 3 images.
             C, H, W, M, batch = (
@@ -315,6 +320,7 @@ class Output:
             compare_array(f"{self.name}, {where},", got, self.expected, self.allowed)
         except CheckFailed as wrong:
             causes = [f"It looks as if {clause}." for clause in self._list_mistakes_of(got)]
+            # given values before the launch, such as 0, may be right afterwards: they tell nothing
             unset = [] if self.before is not None else self._describe_unset(got)
             raise CheckFailed("\n".join([str(wrong), *unset, *causes[:1]])) from None
 
@@ -386,6 +392,7 @@ def launch(
         from relying on an order of the blocks.
     """
     grid, block = ((size,) if isinstance(size, int) else tuple(size) for size in (grid, block))
+    # 1 in the dimensions that are not given
     return ArrayLaunch(kernel, arguments, (*grid, 1, 1)[:3], (*block, 1, 1)[:3], shared, first)
 
 

@@ -167,6 +167,7 @@ def find_unset_sums(code: str) -> list[str]:
 
     An array that is used in another way than by an element, as in ``f(sum)``, may be set there.
     """
+    # names of arrays with elements that are added to; that are set, or used in another way
     added, other = set(), set()
     for use in _USE.finditer(code):
         if use["is_member"] or not use["index"] or use["operator"] == "=":
@@ -421,8 +422,8 @@ def find_other_lines(
 ) -> list[tuple[int, tuple[str, ...], tuple[str, ...]]]:
     """Return (number, words, the solution's words) of each line of a code that is not the solution's.
 
-    [] if that is none, or more than two, or if the code has another number of lines: it goes
-    another way.
+    [] if that is none or more than two lines, or if the code has another number of lines: it then
+    computes in another way.
     """
     lines, right = [*_read_lines(code)], [words for _, words in _read_lines(solution)]
     if len(lines) != len(right):

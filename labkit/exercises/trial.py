@@ -84,6 +84,7 @@ class Trial:
         # only the cheats that are made of any kernel have a seed
         graded, is_made_cheat = self.graded, bool(self.seed)
         if isinstance(graded, LabError):
+            # a made cheat that is refused has met no goal
             is_expected = is_made_cheat or (self.says and self.says in str(graded))
             return "" if is_expected else f"is refused: {graded}"
         if is_made_cheat:

@@ -13,7 +13,10 @@ _ALLOWED = 2.0**-18
 
 
 def multiply(random: np.random.Generator, count: int):
-    """Return the launch of `count` products [16,16] x [16,8] of floats between 1/2 and 1, of either sign."""
+    """Return the launch of `count` products [16,16] x [16,8] of floats between 1/2 and 1, of either sign.
+
+    A warp computes a product. The second matrix is stored column by column.
+    """
     a, b = (
         (random.uniform(0.5, 1, shape) * random.choice([-1, 1], shape)).astype(np.float32)
         for shape in ((count, 16, 16), (count, 16, 8))
