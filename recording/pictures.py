@@ -51,7 +51,7 @@ MONO = 7.2  # size of DejaVu Sans Mono, in points
 def read_excerpt(path: Path) -> list[str]:
     """Return the lines of a kernel that say what it computes, without comments; "…" stands for omitted lines.
 
-    The lines are those with a text of `SHOWN`.
+    The lines are those that contain one of the texts `SHOWN`, such as "for (".
     """
     lines, left_out = [], False
     for line in path.read_text().splitlines():
@@ -62,17 +62,21 @@ def read_excerpt(path: Path) -> list[str]:
         if is_shown:
             if left_out:
                 lines.append("  …")
-            indent = len(code) - len(code.lstrip())  # halved, unless it aligns a parameter
+            # halved, to save width; 20 columns and more align a parameter with the one above
+            indent = len(code) - len(code.lstrip())
             lines.append(" " * (indent // 2 if indent < 20 else indent) + code.lstrip())
         left_out = not is_shown
     return lines
 
 
 def draw_ladders(results: Recorded, path: Path | None = None) -> None:
-    """Draw the picture of the ladder: for every layer the times of the rungs, without their steps, and of cuDNN."""
+    """Draw the picture of the ladder: for every layer the times of the rungs, without their steps, and of cuDNN.
+
+    A rung is a kernel with a number, a step a version of it. The picture is written to `path`, or shown.
+    """
     rows = overview.list_rows(results)
     rows = rows[~rows["label"].str.contains(",")]  # a step's label: "11 matrix product, warpgroups"
-    is_library = rows["rung"].isna()  # cuDNN's best times
+    is_library = rows["rung"].isna()  # cuDNN's best times have no rung
     ladder(
         rows[~is_library],
         device=results.device,
@@ -92,12 +96,13 @@ def draw_lab(page: Page, results: Recorded) -> None:
     results : Recorded
         The times, of which those of the layer `LAYER` are drawn.
     """
+    # `on_new_page` has made `page`; afterwards it saves it as the caller's `path`, or shows it
     rows = overview.list_rows(results)
     rows = rows[rows["layer"] == LAYER.name].reset_index(drop=True)
     code = read_excerpt(cuda_src() / "01_baseline.cu")
     card = (20, 84, 574, 26 + 15 * len(code))  # x, y, width, height
     bars_top = card[1] + card[3] + 104
-    # "": no title, it is drawn below. y grows downwards, in CSS pixels.
+    # "": no title, it is drawn below. y grows downwards, in CSS pixels. A row is a bar.
     page.open(bars_top + STEP * len(rows) + 66, "", width=860)
     page.text(
         20,

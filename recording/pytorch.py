@@ -42,7 +42,8 @@ ERROR = 1e-4  # the largest difference between two probabilities
 def list_cases(torch, compiled: bool, images: Images) -> Iterator[Entry]:
     """Yield PyTorch's cases in three modes and each form of the images; cuDNN's autotuner chooses at their first call.
 
-    If `compiled`, the modes and forms in COMPILED are also compiled by torch.compile.
+    A case computes the forward pass in one way; the modes are FP32, TF32 and FP16. If `compiled`, the modes and
+    forms in COMPILED, a tuple of modes and one of forms, are also compiled by torch.compile.
     """
     torch.backends.cudnn.benchmark = True
     # `source`: height and width of images of bytes, None for float32. `white`: the byte that stands
@@ -76,9 +77,9 @@ class _PyTorchForward:
     def make_entry(self, suffix: str, where: str, *functions: Callable) -> Entry:
         """Return the entry labeled "PyTorch fp32" and a suffix, with images on the DEVICE or from the HOST (`where`).
 
-        `functions` are: run one pass (or a graph of several), return the results of the images with
-        these numbers, spoil the last results, and, for a graph, its stream (None: the default one)
-        and its number of passes.
+        `functions` are three functions: run one pass, or a graph of several; return the results of
+        the images whose numbers are given; spoil the last results, so that old ones cannot pass a
+        check. For a graph two values follow: its stream (None: the default one) and its number of passes.
         """
         name = f"PyTorch {self.mode}{suffix}"
         return Entry(name, MODES[self.mode], where, self.pixels, _BOUND[self.mode], *functions)
@@ -106,11 +107,15 @@ class _PyTorchForward:
             """Return the results of the images with these numbers, as float32 on the host."""
             return last["y"].float().cpu().numpy()[some]
 
+        # "": no suffix. `last.clear` spoils the results: to read them without a new pass is an error.
         yield self.make_entry("", DEVICE, run, read_results, last.clear)
         yield self.make_entry("", HOST, run_from_host, read_results, last.clear)
 
     def list_compiled(self, forward: Callable, images: Images) -> list[Entry]:
-        """Return the cases of `list_fastest` with the first of COMPILERS that works; if all fail, print why."""
+        """Return the cases of `list_fastest` with the first of COMPILERS that works; print why others fail.
+
+        COMPILERS are dicts of options for torch.compile, in order of preference. Returns [] if all fail.
+        """
         self.torch._dynamo.config.recompile_limit = 64  # a function counts once per shape
         for options in COMPILERS:
             try:
@@ -118,6 +123,7 @@ class _PyTorchForward:
                 cases = list(self.list_fastest(compiled, ", compiled", ", compiled"))
                 for case in cases:
                     case.run()  # compiles the chunks' shape, too
+                    # "once compiled" are words of the message; the results of the run above are checked
                     images.check(case, "once compiled", run_first=False)
                 return cases
             except Exception as error:  # the others are still worth a measurement
@@ -146,16 +152,15 @@ class _PyTorchForward:
             graph.replay,
             lambda some: y.float().cpu().numpy()[some],
             lambda: y.fill_(float("nan")),
-            None,
+            None,  # the default stream
             count_passes(B),
         )
-        streams, out = (
-            [torch.cuda.Stream() for _ in range(STREAMS)],
-            torch.empty((B, 10), pin_memory=True),
-        )
+        streams = [torch.cuda.Stream() for _ in range(STREAMS)]
+        out = torch.empty((B, 10), pin_memory=True)  # the probabilities, in host memory
 
         def run_chunks():
             """Compute all images in chunks that take turns on the streams, and wait."""
+            # not strict: `cycle` does not end
             for first, stream in zip(range(0, B, CHUNK), itertools.cycle(streams), strict=False):
                 chunk = slice(first, first + CHUNK)
                 with torch.cuda.stream(stream):
@@ -173,8 +178,13 @@ class _PyTorchForward:
 
 
 def build_parts(torch, w: dict) -> dict[str, Callable]:
-    """Return the parts of the forward pass in order, as functions of one tensor; `w` are the weights as tensors."""
+    """Return the parts of the forward pass in order: a name, such as "conv 1", to a function of one tensor.
+
+    `w` are the weights as tensors, by the names "conv1", "conv2", "fc1", "fc1_bias", "fc2", "fc2_bias".
+    """
     f = torch.nn.functional
+    # ceil_mode: 34 rows make 9 windows of 4, the last of them with 2 rows
+    # float(): halves become floats before the softmax
     return {
         "conv 1": lambda x: f.conv2d(x, w["conv1"]),
         "relu, pool 1": lambda x: f.max_pool2d(f.relu(x), 2, 2),
@@ -212,6 +222,7 @@ def build_forward(torch, weights: dict, mode: str, source: tuple[int, int] | Non
 
     def forward(x):
         """Return the probabilities [B, 10] of images on the GPU: float32 [B, 1, 86, 86], or bytes [B, *source]."""
+        # bytes become numbers from 0 to 1, of the network's size; None adds the axis of the channel
         if source == (SIZE, SIZE):
             x = x[:, None].to(dtype) / white
         elif source:
@@ -243,6 +254,7 @@ def run_forward(
         nonlocal x
         x = part(x)
 
+    # "cuda": `time_torch` waits for the second event
     for name, part in parts.items():
         if place == "cuda":
             spent_ms[name] = time_torch(torch, lambda part=part: run(part))
@@ -257,10 +269,11 @@ def run_forward(
 def measure_parts(
     torch, images: np.ndarray, weights: dict[str, np.ndarray], place: str, repeat: int
 ) -> list[dict]:
-    """Return a row per part: median, least and largest time of `repeat` passes after a warm-up.
+    """Return a row, a dict, per part of the forward pass: median, least and largest time of `repeat` passes [ms].
 
-    `images` are float32 [B, 1, 86, 86]; `place` is PyTorch's "cpu" or "cuda". Sets PyTorch's
-    options of precision. Raises LabError if the probabilities differ from NumPy's.
+    A pass before them warms up. The last row is the whole pass. `images` are float32 [B, 1, 86, 86];
+    `place` is PyTorch's "cpu" or "cuda". Sets PyTorch's options of precision. Raises LabError if the
+    probabilities differ from NumPy's.
     """
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
@@ -271,7 +284,7 @@ def measure_parts(
     error = np.max(
         np.abs(probabilities[:CHECKED_IMAGES] - forward_numpy(images[:CHECKED_IMAGES], weights))
     )
-    if not error <= ERROR:
+    if not error <= ERROR:  # true for NaN, too
         raise LabError(
             f"PyTorch's forward pass of lenet86 on {place}: a probability differs from NumPy's by "
             f"{error:.1e}; the limit is {ERROR:.0e}. Do other settings of PyTorch change it?"
@@ -298,6 +311,7 @@ def measure_all(torch, batches=BATCHES) -> pd.DataFrame:
     The rows have date, device and software, too.
     """
     weights = load_weights("digits")
+    # the test images, repeated until they are enough for the largest batch
     images = np.ascontiguousarray(
         cycle(dataset("digits", split="test", size=86), max(batches)).images
     )

@@ -94,7 +94,10 @@ def replace_marked(name: str, text: str, path: Path | None = None) -> bool:
 
 
 def format_ladder(results: Recorded) -> str:
-    """Return the table of the ladder in Markdown; the best of each column in FP32 and in FP16 is bold."""
+    """Return the table of the ladder in Markdown: a row per kernel, a column per layer.
+
+    In each column the best time in FP32 and the best in FP16 are bold.
+    """
     table = overview.format_cells(results)  # texts; its index is the column `shown` of `rows`
     rows = overview.list_rows(results)
     # TF32 rounds the factors: it does not compete with FP32
@@ -146,7 +149,7 @@ def format_network(results: Recorded) -> str:
     few = overview.name_networks(results.network(100)).query(
         "where == 'device' and pixels == 'float32'"
     )
-    few = few.groupby("network")["ms"].min()
+    few = few.groupby("network")["ms"].min()  # the fastest way to run each network
     columns = [*many.columns, "100 images on the device"]
     lines = [f"| | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
     for label, row in many.iterrows():
@@ -160,19 +163,20 @@ def format_network(results: Recorded) -> str:
         )
     first = results.network(10_000).iloc[0]
     software = first["software"].partition("PyTorch ")[2]
-    chunks = many.index.str.endswith("streams").any()
     caption = (
         f"Images per second (M/s: millions) of lenet86's forward pass with 10,000 images, and the time with 100. "
         f"{results.device}, {first['date']}, PyTorch {software}.\n\n"
         "- *From the host:* the time includes copies from and to page-locked host memory. The plain network, in the "
         "last row, uses ordinary memory.\n"
         "- *Graph:* all launches are one CUDA graph. With 100 images, one graph has 50 passes."
-        + "\n- *Streams:* images come from the host in chunks, and copies overlap with kernels, as in our networks. "
-        "PyTorch without streams first copies, then computes."
-        * bool(chunks)
-        + "\n- *Compiled:* by torch.compile, run with a graph or on streams."
-        * bool(many.index.str.endswith("compiled").any())
     )
+    if many.index.str.endswith("streams").any():
+        caption += (
+            "\n- *Streams:* images come from the host in chunks, and copies overlap with kernels, as in our networks. "
+            "PyTorch without streams first copies, then computes."
+        )
+    if many.index.str.endswith("compiled").any():
+        caption += "\n- *Compiled:* by torch.compile, run with a graph or on streams."
     return "\n".join([caption, "", *lines])
 
 
@@ -197,7 +201,7 @@ def list_gpus() -> Iterator[Device]:
                 devices.device("H200"),
                 name=name,
                 compute_capability=capability,
-                measured=None,
+                measured=None,  # the H200's measured rates are not this card's
                 multiprocessors=multiprocessors,
                 shared_opt_in=1024 * kilobytes,
             )
@@ -229,7 +233,8 @@ def _describe_support(require: Callable[[], object]) -> str:
 def format_cards() -> str:
     """Return the table of docs/faq.md in Markdown, a row per compute capability: which page runs on which card."""
     lines = [f"| {' | '.join(CARD_COLUMNS)} |", "|---" * len(CARD_COLUMNS) + "|"]
-    for capability, (cards, _) in CARDS.items():  # (9, 0): ({"H100": 132, "H200": 132}, 227)
+    # (9, 0): ({"H100": 132, "H200": 132}, 227): multiprocessors of each card, KB of shared memory
+    for capability, (cards, _) in CARDS.items():
         # one of these cards stands for all: they differ only in the number of multiprocessors
         with devices.assume(
             next(gpu for gpu in list_gpus() if gpu.compute_capability == capability)
@@ -241,7 +246,9 @@ def format_cards() -> str:
                 "{}.{}".format(*capability),
                 "yes",  # the first rungs need nothing of a card
                 *(_describe_support(partial(_require_rung, rung.number)) for rung in _LIMITED),
-                _describe_support(partial(fused.require_gpu, None)),  # None: 13_network.cu
+                # page 13, the network: None stands for its own kernel, without a step
+                _describe_support(partial(fused.require_gpu, None)),
+                # the step "warpgroups", of which the closer looks at 11 and 13 tell
                 _describe_support(partial(_require_rung, 11, step="warpgroups")),
             ]
         lines.append(f"| {' | '.join(cells)} |")

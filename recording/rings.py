@@ -54,9 +54,10 @@ def compile_kernels(stages: tuple[int, ...] = STAGES) -> dict[tuple[str, int], o
 
 
 def measure_rings(kernels: dict, rows: int, columns: int) -> list[dict]:
-    """Check kernels that add up the rows of an array, and time them in turns; return a row for each.
+    """Check kernels that add up the rows of a random array, and time them in turns; return a row for each.
 
-    A row has kernel (its name), x (the tiles that it keeps), ms (the median) and rate (GB/s).
+    The array has `rows` rows and `columns` columns. A row of the result has experiment ("ring"), kernel
+    (its name), x (the tiles that it keeps), ms (the median) and rate (GB/s).
     `kernels` is what `compile_kernels` returns. Raises CheckFailed if a kernel computes wrong sums.
     """
     numbers = np.random.default_rng(10).integers(-1000, 1000, (rows, columns), np.int32)
@@ -66,12 +67,12 @@ def measure_rings(kernels: dict, rows: int, columns: int) -> list[dict]:
         x, total = memory.copy_in(numbers), memory.new(rows, np.int32)
 
         def run(kernel) -> None:
-            """Launch a kernel on all rows."""
+            """Launch a kernel on all rows: a block of 128 threads for each."""
             kernel.prepared_call((rows, 1), (32, 4, 1), int(x), columns, int(total))
 
         for (name, tiles), kernel in kernels.items():
             kernel.prepare("PiP")  # its arguments: a pointer, an int, a pointer
-            hostcuda.driver.memset_d32(total, 0, rows)
+            hostcuda.driver.memset_d32(total, 0, rows)  # not the right sums of the kernel before
             run(kernel)
             if not np.array_equal(memory.copy_out(total, (rows,), np.int32), expected):
                 raise CheckFailed(f"{name}, {tiles} tiles: the sums of the rows are wrong")
@@ -84,7 +85,7 @@ def measure_rings(kernels: dict, rows: int, columns: int) -> list[dict]:
             "kernel": name,
             "x": tiles,
             "ms": np.median(ms),
-            "rate": numbers.nbytes / np.median(ms) / 1e6,
+            "rate": numbers.nbytes / np.median(ms) / 1e6,  # bytes per ms / 1e6: GB/s
         }
         for (name, tiles), ms in times.items()
     ]

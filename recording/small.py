@@ -85,10 +85,11 @@ def measure_batch(given: Given, repeat: int, libraries: bool) -> pd.DataFrame:
     """Return a row per contestant and way, "call" or "graph": median, quartiles, least and largest time [ms].
 
     The contestants are the ladder's kernels, an empty kernel and, if `libraries`, cuDNN; each is
-    timed `repeat` times. Raises LabError if a kernel of the ladder is wrong before or after timing.
+    timed `repeat` times. `given` has their layer, inputs and mask. If cuDNN is wrong it has no row;
+    raises LabError if a kernel of the ladder is wrong before or after timing.
     """
     torch, layer = given.torch, given.layer
-    flush, _ = make_l2_flush(torch)
+    flush, _ = make_l2_flush(torch)  # overwrites the L2 cache before each timed run
     with ExitStack() as stack:
         own = list(versus.list_own(stack, layer, given.inputs, given.k))
         # the last one in half and in float takes part twice: the two times tell how well times repeat
@@ -97,6 +98,7 @@ def measure_batch(given: Given, repeat: int, libraries: bool) -> pd.DataFrame:
         contestants += list_cudnn(given) if libraries else []
         contestants = versus.select_correct(contestants, given, "before")
         # by label and layout; NOTHING is the label of the empty kernel
+        # run(0) computes the first input.
         runs = {(NOTHING, "NCHW"): _launch_nothing()}
         runs |= {
             (contestant.label, contestant.layout): contestant.run for contestant in contestants
@@ -107,7 +109,7 @@ def measure_batch(given: Given, repeat: int, libraries: bool) -> pd.DataFrame:
         ways, stream = {}, hostcuda.driver.Stream()
         for (label, layout), run in runs.items():
             call = functools.partial(time_torch, torch, functools.partial(run, 0), flush)
-            # a kernel of the ladder, "07 tuning", takes a stream; False below: PyTorch has its own
+            # a kernel of the ladder, "07 tuning", takes a stream; the others get False: PyTorch has its own
             is_own = label == NOTHING or label[0].isdigit()
             ways[label, layout, "call"] = call
             ways[label, layout, "graph"] = _record_graph(
@@ -117,12 +119,13 @@ def measure_batch(given: Given, repeat: int, libraries: bool) -> pd.DataFrame:
         # passes below 0 warm up: the time of pass 0 replaces theirs
         for pass_number in range(-versus.WARM_UP, repeat):
             for n in rng.permutation(len(ways)):
-                times[n, max(pass_number, 0)] = list(ways.values())[n]()
+                measure_ms = list(ways.values())[n]
+                times[n, max(pass_number, 0)] = measure_ms()
         passed = versus.select_correct(contestants, given, "after")
     correct = {(NOTHING, "NCHW"), *((contestant.label, contestant.layout) for contestant in passed)}
     columns = {
         "network": layer.network,
-        "layer": int(layer.name[-1]),
+        "layer": int(layer.name[-1]),  # 1 of "lenet86 layer 1"
         "batch": len(given.inputs[0]),
     }
     return pd.DataFrame(
@@ -158,11 +161,11 @@ def to_markdown(table: pd.DataFrame) -> str:
     pass of a graph in microseconds; cuDNN's are those of its faster layout. The rows *bound* are
     what an empty kernel takes, and the reference time of an image per multiprocessor. The second
     has the passes of the ladder's kernels with other batches: "5.2 · 5.6 · 2.2" is that of FEW
-    images, of an image per multiprocessor, and what a second image each adds.
+    images, of an image per multiprocessor, and what a second image per multiprocessor adds.
     """
     gpu = devices.device(table["device"].iloc[0])
-    # an image per multiprocessor
-    blocks = int(min(set(table["batch"]) - {BATCH, FEW}))
+    # the batch with an image per multiprocessor; another one has two
+    one_each = int(min(set(table["batch"]) - {BATCH, FEW}))
     layers = [
         layer
         for layer in LAYERS
@@ -179,9 +182,10 @@ def to_markdown(table: pd.DataFrame) -> str:
 
     def write_bound(layer, dtype, products):
         """Return a cell of a row *bound*, for a call and for a pass of a graph."""
-        work = layer.bytes(blocks, dtype), layer.flops(blocks)
+        work = layer.bytes(one_each, dtype), layer.flops(one_each)
         reference_ms = 1e3 * gpu.reference_s(*work, dtype, products)
         nothing = list_keys(layer, NOTHING)[0]
+        # 1e3: µs
         return " · ".join(
             format_digits(1e3 * (medians[(*nothing, way)] + reference_ms)) for way in WAYS
         )
@@ -199,7 +203,8 @@ def to_markdown(table: pd.DataFrame) -> str:
         f"- *Second number:* the mean time of a call in a CUDA graph of {PASSES} calls.",
         f"- *Run:* the kernels of a layer were measured alternately in one run. The table has medians of "
         f"{first['repeat']} times. cuDNN has the faster of two layouts.",
-        f"- *Bound:* the time of an empty kernel, plus the reference time of {blocks} images, one per multiprocessor.",
+        f"- *Bound:* the time of an empty kernel, plus the reference time of {one_each} images, "
+        "one per multiprocessor.",
         "",
         *heading,
     ]
@@ -214,8 +219,8 @@ def to_markdown(table: pd.DataFrame) -> str:
     lines += [
         f"| {NOTHING} | {' | '.join(nothing)} |",
         "",
-        f"Times of a call in a CUDA graph in microseconds. First number: with {FEW} images. Second: with {blocks} "
-        f"images. Third: how much longer {2 * blocks} images take than {blocks} images.",
+        f"Times of a call in a CUDA graph in microseconds. First number: with {FEW} images. Second: with {one_each} "
+        f"images. Third: how much longer {2 * one_each} images take than {one_each} images.",
         "",
         *heading,
     ]
@@ -223,9 +228,10 @@ def to_markdown(table: pd.DataFrame) -> str:
         if label[0].isdigit() and AGAIN not in label:
             cells = []
             for layer in layers:
+                # 1e3: µs
                 few, one, two = (
                     1e3 * medians[(*list_keys(layer, label, batch)[0], "graph")]
-                    for batch in (FEW, blocks, 2 * blocks)
+                    for batch in (FEW, one_each, 2 * one_each)
                 )
                 cells.append(" · ".join(map(format_digits, (few, one, two - one))))
             lines.append(f"| {label} | {' | '.join(cells)} |")

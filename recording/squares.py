@@ -25,24 +25,25 @@ _POOL_ERROR = 2.0**-9
 
 
 def make_squares(given: Given, pool: bool) -> Contestant:
-    """Return the contestant in Triton whose matrix has a row per square of 2 x 2 outputs, in half.
+    """Return the contestant in Triton, in half, that computes the convolution as an implicit matrix product.
 
-    With `pool` it writes the largest output of each square, or 0 if that is larger.
+    A row of its matrix stands for a square of 2 x 2 outputs. With `pool` it writes the largest output of
+    each square, or 0 if that is larger.
     """
     from recording.implicit_gemm_squares import convolution  # it imports Triton
 
     layer, (inputs, k) = given.layer, given.copy_to_gpu("fp16", "NCHW")
     pixels, maps = size_product(given)
-    squares = pixels // 4
+    squares = pixels // 4  # `pixels` counts the output pixels of all images
     y = given.make_output("fp16", "NCHW")
     if pool:
         y = y[:, :, : layer.Ho // 2, : layer.Wo // 2].contiguous()
 
     def conv(i, tile):
-        """Write the output of input i into y, with a tile of TILES' sizes."""
+        """Write the output of input i into y; a tile has a size (squares per block), terms, warps and stages."""
         size, terms, warps, stages = tile
         sizes = (layer.C, layer.H, layer.W, layer.M, layer.K, size, terms, maps)
-        grid = (-(-squares // size),)
+        grid = (-(-squares // size),)  # rounded up
         # "ieee": how floats would be multiplied; these are halves
         convolution[grid](
             inputs[i], k, y, squares, *sizes, "ieee", pool, num_warps=warps, num_stages=stages
@@ -58,8 +59,10 @@ def check_pool(contestant: Contestant, given: Given) -> None:
     for i, x in enumerate(given.inputs):
         contestant.run(i)
         pool = contestant.result(i)
+        # `pool` is of the first images only; the contestant reads halves
         rounded = (x[: len(pool)].astype(np.float16), given.k.astype(np.float16))
         outputs = np.maximum(conv_float64(*rounded), 0)
+        # axes 3 and 5: the rows and the columns of a square
         expected = outputs.reshape(*pool.shape[:3], 2, pool.shape[3], 2).max(axis=(3, 5))
         if not (np.abs(pool - expected) <= _POOL_ERROR * (1 + expected)).all():
             raise CheckFailed(f"{contestant.label}: the pool is wrong")
@@ -80,6 +83,7 @@ def squares(out: Folder = None) -> None:
     given = Given(torch, LAYER, inputs, k)
     flush, _ = make_l2_flush(torch)
     with ExitStack() as stack:
+        # rung 10's own kernel, "10 speed of light": a comma begins the name of a step
         ours = next(
             each
             for each in list_own(stack, LAYER, inputs, k)
@@ -92,6 +96,7 @@ def squares(out: Folder = None) -> None:
             make_squares(given, pool=False),
         ]
         pool = make_squares(given, pool=True)
+        # check("before") or check("after") returns those that are right
         check = functools.partial(select_correct, convolutions, given)
         if len(before := check("before")) != len(convolutions):
             raise CheckFailed("a kernel is wrong: nothing is timed")

@@ -80,6 +80,7 @@ FULL = [
 def measure_configurations(variant: Variant, layer: Layer) -> pd.DataFrame:
     """Measure a kernel in pipelines of many configurations on one layer; return a row per configuration.
 
+    A pipeline copies chunks of images to the GPU, computes them and copies the outputs back, on several streams.
     The largest batch has all configurations (FULL). Smaller batches have a few sizes of chunks (SMALL)
     on one and two streams, and from ordinary memory only the whole batch as one chunk.
     """
@@ -131,6 +132,7 @@ def select_ladder_rows(table: pd.DataFrame) -> pd.DataFrame:
 def measure_timelines(variant: Variant, layer: Layer) -> pd.DataFrame:
     """Run a kernel in a pipeline of ten chunks; return when each copy and each launch ran, a row for each.
 
+    A pipeline copies in, computes and copies out chunk by chunk, in turns on its streams.
     The pipelines have one stream, two streams, and three streams with copies from ordinary memory.
     """
     tables = []
@@ -171,10 +173,10 @@ def streams(
     begin = time.perf_counter()
     require_gpu("streams are recorded on a GPU")
     kernel, compared = variant(KERNEL), [variant(name) for name in COMPARED]
-    everything = (kernel, *compared)
-    jobs.compile_all(jobs.make_job(checked, layer) for checked in everything for layer in LAYERS)
-    for checked in everything:
-        check(checked, LAYERS)
+    kernels = (kernel, *compared)
+    jobs.compile_all(jobs.make_job(each, layer) for each in kernels for layer in LAYERS)
+    for each in kernels:
+        check(each, LAYERS)
     for layer in LAYERS:
         swept = (
             bench_cases(kernel, layer, BATCH, FEW)
@@ -182,7 +184,7 @@ def streams(
             else measure_configurations(kernel, layer)
         )
         if not brief:
-            record_times(select_ladder_rows(swept), out)
+            record_times(select_ladder_rows(swept), out)  # those of page 12, streams
         table = pd.concat(
             [swept, *(bench_cases(other, layer, BATCH, FEW) for other in compared)],
             ignore_index=True,

@@ -61,7 +61,7 @@ def vary_outputs(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     for rows, maps in product(ROWS, MAPS):
         if rows <= layer.Ho and maps <= layer.M:
             for groups, threads in THREADS.items():  # {1: 144, 3: 240}: threads of a block
-                y = min(groups, tiles(layer.M, maps))
+                y = min(groups, tiles(layer.M, maps))  # `tiles`: division, rounded up
                 block = _fit_width(layer, rows, threads / y), y
                 points[_make_point(layer, rows, maps, block)] = None
     return list(points)
@@ -77,6 +77,7 @@ def vary_blocks(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     points = {}  # a dict: without repetition, in order
     pairs = swept.sort_values("op_ms").drop_duplicates(["rows", "maps"])
     for rows, maps in pairs.head(CANDIDATES)[["rows", "maps"]].astype(int).itertuples(index=False):
+        # pieces of `rows` outputs in a map: `tiles` divides and rounds up
         columns = layer.Wo * tiles(layer.Ho, rows)
         # at least two warps wide
         dividing = {tiles(columns, blocks) for blocks in range(1, columns // 64 + 1)}
@@ -121,12 +122,14 @@ def leave_rolled(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
 
     `swept` is unused: all parts of a sweep have these arguments.
     """
-    return [
-        variant(RUNG, **{**point.options, "unroll": 1})
-        for rows, maps in (ROLLED if layer == ROLLED_LAYER else ())
-        # the last argument: width and height of the block, in threads
-        for point in [_make_point(layer, rows, maps, (_fit_width(layer, rows, THREADS[1]), 1))]
-    ]
+    if layer != ROLLED_LAYER:
+        return []
+    points = []
+    for rows, maps in ROLLED:
+        block = _fit_width(layer, rows, THREADS[1]), 1  # width and height, in threads
+        options = _make_point(layer, rows, maps, block).options
+        points.append(variant(RUNG, **{**options, "unroll": 1}))
+    return points
 
 
 PARTS = {
@@ -140,7 +143,10 @@ PARTS = {
 
 
 def write_tuned_sizes(swept: pd.DataFrame) -> str:
-    """Return the text of `TUNED_FILE`, TOML: the fastest sizes of each layer in a device's sweep."""
+    """Return the text of `TUNED_FILE`, TOML: the fastest sizes of each layer in a device's sweep.
+
+    `swept` is the table of a whole sweep, of all layers.
+    """
     lines = [
         "# By python -m recording sweep: the fastest sizes of each layer, CxHxW MxK, in a sweep",
         f'device = "{swept["device"].iloc[0]}"',
@@ -173,6 +179,7 @@ def sweep(
     tables = [pd.DataFrame(columns=["layer", "op_ms"])]  # empty: the first part has no points yet
     # PARTS: name of a part -> function that returns its points, from a layer and its times so far
     for name, layer in product(PARTS, LAYERS):
+        # the empty table only while there is no other
         swept = pd.concat(tables[1:] or tables, ignore_index=True)
         swept = swept[(swept["layer"] == layer.name) & swept["op_ms"].notna()]
         if not (points := PARTS[name](layer, swept)[::every]):

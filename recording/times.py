@@ -86,13 +86,14 @@ def measure_kernels(
 
     The kernels in `own` are measured with each batch, twice: the second time is the column
     op_again_ms. Those in `compared` are measured with the largest batch only. `repeat` is the
-    number of timed runs.
+    number of timed runs. Kernels that cannot run on a layer are left out, and their errors printed.
     """
     tables = []
     for layer in layers:
         launchable = [kernel for kernel in compared if can_launch(kernel, layer)]
         for batch in batches:
             start = time.perf_counter()
+            # twice: what the two times of a kernel differ by is noise
             kernels = [*own, *own, *(launchable if batch == max(batches) else ())]
             # `repeat` is for op times: layer times have their own number of runs
             layer_time_tables = bench_all(own, layer, batch, repeat=1) if own else ()
@@ -118,7 +119,7 @@ def measure_kernels(
 def measure_network(kernels: Iterable[Variant], batches: Sequence[int], keep: bool) -> None:
     """Measure the network lenet86 with each of the kernels as its convolutions; write the times to data/ if `keep`.
 
-    The images are the test images of the digits, `batches` of them at a time.
+    The images are the test images of the digits; each number in `batches` is a batch that is measured.
     """
     digits = dataset("digits", split="test", size=86)
     for kernel in kernels:

@@ -137,7 +137,8 @@ class Trainer(Closing):
                 B = min(batch, count - first)
                 # addresses of the batch's part: an int32 and six floats (24 bytes) per image
                 chosen, maps = int(self._order) + 4 * first, int(self._maps) + 24 * first
-                model.sample(self._images, chosen, maps, B, *self.data.images.shape[2:])
+                height_width = self.data.images.shape[2:]
+                model.sample(self._images, chosen, maps, B, *height_width)
                 model.forward(B)
                 model.backward(self._labels, chosen, B)
                 loss = float(model.losses(B).mean(dtype=np.float64))
@@ -219,7 +220,10 @@ def train_to_end(
 
 
 def make_record(trainer: Trainer, held_out: Dataset) -> dict:
-    """Return how a trainer's weights were made: its data and settings, losses, accuracies, time, device and NumPy."""
+    """Return how a trainer's weights were made: its data and settings, losses, accuracies, time, device and NumPy.
+
+    `held_out` are images that were not trained with, for the second accuracy.
+    """
     data, losses, here = trainer.data, trainer.losses, device()
     content = data.images.tobytes() + data.labels.astype(np.int64).tobytes()
     return {

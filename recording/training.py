@@ -53,8 +53,9 @@ def training(
 ) -> None:
     """Train lenet28 in every experiment: data/training/.
 
-    Two to three minutes on an H200. The steps of CUDA graphs are timed first. All experiments are
-    then checked before anything else is timed; with --graphs nothing is checked.
+    An experiment is a set of kernels that train the network, after one idea. Two to three minutes
+    on an H200. The steps of CUDA graphs are timed first. All experiments are then checked before
+    anything else is timed; with --graphs nothing is checked.
     """
     begin = time.perf_counter()
     require_gpu("training is recorded on a GPU")
@@ -158,7 +159,7 @@ def measure_kernels_us(
     through the images in turn. Raises LabError on a GPU without CUPTI.
     """
     count = model.load(images, labels)
-    # the first image of each step
+    # the first image of each step; begins again where no whole batch would follow
     starts = [n * model.batch % max(1, count - model.batch + 1) for n in range(steps)]
     for start in starts:
         model.issue(min(model.batch, count), start)  # (images, the first one)
@@ -193,24 +194,25 @@ def measure_graphs(
 ) -> list[dict]:
     """Time a training step of one image with its launches issued one by one, and as graphs of several steps.
 
-    Returns a row per number in STEPS_PER_GRAPH: batch (1), launches (in the graph; 0 without one),
-    us (time of a step in µs: the median of `runs` runs of `steps` steps, by the host's clock).
+    `experiment` is a set of kernels that compute a step. Returns a row per number in STEPS_PER_GRAPH:
+    batch (1), launches (in the graph; 0 without one), us (time of a step in µs: the median of `runs`
+    runs of `steps` steps, by the host's clock).
     """
     rows = []
-    for recorded in STEPS_PER_GRAPH:  # steps in a graph; 0: no graph, the host issues each launch
+    for in_graph in STEPS_PER_GRAPH:  # steps in a graph; 0: no graph, the host issues each launch
         with Lenet28(experiment) as model:
             model.load(train.images, train.labels)
             model.stream = hostcuda.driver.Stream()
 
             # The defaults bind this round's values.
-            def issue(model=model, count=recorded or 1):
+            def issue(model=model, count=in_graph or 1):
                 """Issue the launches of one step, or of as many as the graph has."""
                 for image in range(count):
                     model.issue(1, image)  # a step of one image, which is number `image`
 
             issue()  # compiled before the clock starts
-            graph = Graph(issue, model.stream) if recorded else None
-            launch, calls = graph.launch if graph else issue, steps // (recorded or 1)
+            graph = Graph(issue, model.stream) if in_graph else None
+            launch, calls = graph.launch if graph else issue, steps // (in_graph or 1)
             seconds = []
             for _ in range(runs):
                 begin = time.perf_counter()
@@ -221,7 +223,7 @@ def measure_graphs(
             rows.append(
                 {
                     "batch": 1,
-                    "launches": recorded * len(model.kernels),
+                    "launches": in_graph * len(model.kernels),
                     "us": float(np.median(seconds)) / steps * 1e6,
                 }
             )
@@ -231,7 +233,10 @@ def measure_graphs(
 
 
 def measure_epoch(experiment: str, batch: int, train: Dataset) -> dict:
-    """Return a row with the time of an epoch, after a warm-up of ten steps; the median of three if it is short."""
+    """Return a row with the time of an epoch, after a warm-up of ten steps; the median of three if it is short.
+
+    The row is a dict: batch, images (of the epoch), launches (of a step), seconds.
+    """
     with Lenet28(experiment, batch) as model:
         model.epoch(train.images[: 10 * batch], train.labels[: 10 * batch])
         seconds = [model.epoch(train.images, train.labels)]
@@ -250,7 +255,8 @@ def measure_accuracies(
 ) -> list[dict]:
     """Train lenet28 with `batch` images per step; return a row per epoch with the accuracy on `test`.
 
-    The first row, with epochs = 0, is of the untrained network.
+    `experiment` is a set of kernels that train it. The first row, with epochs = 0, is of the untrained
+    network. A row's seconds are those of the training so far.
     """
     rows, seconds = [], 0.0
     with (

@@ -39,7 +39,8 @@ def truncate(values: np.ndarray, largest: np.ndarray, bits: int) -> np.ndarray:
 def add_truncated(total: np.ndarray, terms: np.ndarray) -> np.ndarray:
     """Return `total` [...] plus 16 products, `terms` [..., 16], added as tensor cores add them.
 
-    Each value is cut to ALIGNED bits below the largest of them, and the sum is cut to BITS bits.
+    Each value is cut to ALIGNED bits, counted from the highest bit of the largest of them, and the sum
+    is cut to BITS bits of its own.
     """
     largest = np.maximum(np.abs(terms).max(axis=-1), np.abs(total))
     added = truncate(terms, largest[..., None], ALIGNED).sum(axis=-1)
@@ -74,9 +75,11 @@ def list_by_row(channels: int) -> list[Step]:
 def order_products(steps: list[Step], small_first: bool) -> Iterator[tuple[Step, tuple[int, int]]]:
     """Yield (step, product) in the order in which a kernel adds: of each step the small products, then the large one.
 
-    With `small_first`, the small products of all steps come first. A product, one of SMALL and
-    LARGE, says which halves of the two factors are multiplied: (0, 1).
+    With `small_first`, the small products of all steps come first. Each factor is split into two
+    halves: 0, the large one, and 1, the rest. A product, one of SMALL and LARGE, says which halves of
+    the two factors are multiplied: (0, 1).
     """
+    # a pass goes through all steps with its products
     passes = (SMALL, LARGE) if small_first else (SMALL + LARGE,)
     for products in passes:
         yield from itertools.product(steps, products)
@@ -110,6 +113,7 @@ def convolve(
     total = np.zeros((len(x), len(k), height, width))
     for step, (of_x, of_k) in order_products(list_steps(x.shape[1]), small_first):
         c, row, column = map(list, zip(*step, strict=True))  # 16 of each
+        # NumPy puts the axis of the 16 first, because slices separate the lists; it becomes the last
         terms = np.moveaxis(windows[of_x][:, c, :height, :width, row, column], 0, -1)
         weights = masks[of_k][:, c, row, column]  # [M,16]; terms [B,H-6,W-6,16]
         for m in range(len(k)):
@@ -180,7 +184,8 @@ class Emulation:
         those of `connect` (warps, apart): values of PARTS. A layer whose argument is None is
         computed in float64.
         """
-        # what a layer's inputs and weights are multiplied by before they are split into halves
+        # `scales` and `factors`: what inputs and weights are multiplied by before they are split into
+        # halves. A layer's inputs are the pixels, or the maps of the layer before.
         x, scales = self._x, self._scales
         for i, (name, ways) in enumerate((("conv1", conv1), ("conv2", conv2))):
             factors = (scales.pixels, *scales.maps)[i], scales.weights[i]
@@ -189,7 +194,7 @@ class Emulation:
                 if ways
                 else conv_float64(x, self._exact[name])
             )
-            x = max_pool(relu(y), POOLS[i])
+            x = max_pool(relu(y), POOLS[i])  # POOLS: the sides of the windows
         x = x.reshape(len(x), -1)
         factors = scales.maps[1], scales.weights[2]
         hidden = connect(x, self._weights["fc1"], factors, *fc1) if fc1 else x @ self._exact["fc1"]
@@ -200,11 +205,12 @@ class Emulation:
 def measure_parts(images: int = 12) -> pd.DataFrame:
     """Measure how much each part of a kernel adds to the error of the probabilities by truncating its sums.
 
-    Returns a row per kernel and part (a layer, or "all"): the largest and the mean error.
+    Returns a row per kernel and part (a layer, or "all"): the largest and the mean error, over the
+    probabilities of `images` images. All other parts are computed in float64.
     """
     emulation, rows = Emulation(images), []
     for kernel, ways in PARTS.items():
-        parts = dict(zip(NAMES, ways, strict=True))
+        parts = dict(zip(NAMES, ways, strict=True))  # a layer -> how the kernel adds there
         for part, emulated in (*((name, {name: parts[name]}) for name in NAMES), ("all", parts)):
             error = np.abs(emulation.forward(**emulated) - emulation.expected)
             rows.append(

@@ -28,7 +28,7 @@ def list_counted() -> list[tuple[Variant, Layer]]:
     return [
         (by_label[label], layers[layer])
         for label, layer in pairs.drop_duplicates().itertuples(index=False)
-        if label in by_label
+        if label in by_label  # others are kernels of rungs that are not in RUNGS
     ]
 
 
@@ -38,7 +38,7 @@ def units() -> None:
     These are the kernels of 01 to 09 whose counters are recorded. It takes 10 minutes and no GPU.
     """
     for variant, layer in list_counted():
-        # without the text why no unit can be named
+        # without the text why no unit can be named as the busiest
         rows = pd.DataFrame(count_work(variant, layer)).drop(columns="why_none")
         rows.insert(0, "layer", layer.name)
         rows.insert(0, "label", variant.label)

@@ -25,7 +25,11 @@ PLACES = {
 
 
 def find_versions(root: Path = ROOT) -> dict[str, set[str]]:
-    """Return the versions that each file of `PLACES` has: {"CITATION.cff": {"2.0.0"}, …}, one in each if all agree."""
+    """Return the versions that each file of `PLACES` has: {"CITATION.cff": {"2.0.0"}, …}, one in each if all agree.
+
+    The files are in the folder `root`.
+    """
+    # `findall` returns the pattern's only group, the version
     return {
         name: set(re.findall(pattern, (root / name).read_text("utf-8"), re.MULTILINE))
         for name, pattern in PLACES.items()
@@ -41,6 +45,7 @@ def version(number: Annotated[str, typer.Argument(metavar="X.Y.Z")]) -> None:
         raise LabError(f"{number!r} is not a version: write three numbers, such as 2.1.0")
     for name, pattern in PLACES.items():
         text = (ROOT / name).read_text("utf-8")
+        # match[1] is the version, match[0] the text around it
         text = re.sub(
             pattern, lambda match: match[0].replace(match[1], number), text, flags=re.MULTILINE
         )

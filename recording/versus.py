@@ -98,6 +98,7 @@ def select_correct(contestants: list[Contestant], given: Given, when: str) -> li
     for is_half in (False, True):
         dtype = np.float16 if is_half else np.float32
         rounded = [(x[:CHECKED_IMAGES].astype(dtype), given.k.astype(dtype)) for x in given.inputs]
+        # of each input: the output in float64, and the sums of |x| |k| that bound its error
         references[is_half] = [(conv_float64(*pair), error_scale(*pair)) for pair in rounded]
     for contestant in contestants:
         try:
@@ -120,7 +121,8 @@ def time_in_turns(
 ) -> np.ndarray:
     """Return the times [ms] of contestants, shape [contestants, repeat]: each runs once per round, in random order.
 
-    `flush` is called before each run. The rounds take turns with the inputs.
+    `flush` is called before each run, to empty the L2 cache. Each round computes one of the INPUTS
+    inputs, in turn.
     """
     times, rng = np.empty((len(contestants), repeat)), np.random.default_rng(0)
     # Passes below 0 warm up: the time of pass 0 overwrites theirs.
@@ -153,7 +155,7 @@ def measure_all(given: Given, repeat: int, libraries: Sequence[str]) -> pd.DataF
         passed = select_correct(contestants, given, "after")
     columns = {
         "network": layer.network,
-        "layer": int(layer.name[-1]),
+        "layer": int(layer.name[-1]),  # 1 of "lenet86 layer 1"
         "batch": len(given.inputs[0]),
     }
     return pd.DataFrame(
@@ -163,9 +165,9 @@ def measure_all(given: Given, repeat: int, libraries: Sequence[str]) -> pd.DataF
                 "label": contestant.label,
                 "layout": contestant.layout,
                 "how": contestant.how,
-                **quartiles(ms),
+                **quartiles(ms),  # min_ms, q1_ms, median_ms, q3_ms, max_ms
                 "repeat": repeat,
-            }  # min_ms, q1_ms, median_ms, q3_ms, max_ms
+            }
             for contestant, ms in zip(contestants, times, strict=True)
             if contestant in passed
         ]
@@ -201,6 +203,7 @@ def to_markdown(table: pd.DataFrame) -> str:
     best["half"] = best["label"].str.match("10 |.*FP16")
     least = best.groupby(["half", "network", "layer", "batch"])["median_ms"].transform("min")
     texts = best["median_ms"].map(format_digits)
+    # bold where it is the least
     texts = texts.where(best["median_ms"] > least, "**" + texts + "**")
     keys = best[["label", "network", "layer", "batch"]].itertuples(index=False, name=None)
     cells = dict(zip(keys, texts, strict=True))

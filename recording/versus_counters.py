@@ -36,7 +36,8 @@ OPTIONS = ("--profile-from-start", "off", "--nvtx", "--print-nvtx-rename", "kern
 def read_sizes(layer: Layer) -> dict[str, tuple[int, ...]]:
     """Return the tile sizes that were fastest when this device was recorded: {"Triton TF32": (256, 32, 4, 1)}.
 
-    They are those for BATCH images of the layer. Contestants that have no sizes to search are left out.
+    A contestant is one of the compared kernels, the lab's or a library's. The sizes are those for BATCH
+    images of the layer; contestants that have no sizes to search are left out.
     """
     table = recorded(devices.device().name).versus(layer, BATCH)
     rows = table[table["how"].str.contains("searched", na=False)]
@@ -89,7 +90,7 @@ def count(layer: Layer) -> pd.DataFrame:
         label, layout, kernel = re.fullmatch(r"(.*?), (NCHW|NHWC)/(.*)", row["kernel"]).groups()
         columns = {
             "network": layer.network,
-            "layer": int(layer.name[-1]),
+            "layer": int(layer.name[-1]),  # 1 of "lenet86 layer 1"
             "batch": BATCH,
             "label": label,
             "layout": layout,
@@ -133,7 +134,7 @@ def to_markdown(results: Recorded) -> str:
             cells = [
                 label,
                 format_times(best["median_ms"] / reference_ms),
-                f"{row['dram_bytes'] / row['time_ns'] / 1e3:.2f}",
+                f"{row['dram_bytes'] / row['time_ns'] / 1e3:.2f}",  # bytes per ns are GB/s
                 *(f"{row[counter]:.0f}" for counter in BUSY.values()),
             ]
             kind = "half" if dtype == "float16" else "float"
@@ -150,7 +151,8 @@ def to_markdown(results: Recorded) -> str:
 def versus_counters(only: Layers = None, dry: Dry = False, out: Folder = None) -> None:
     """Count what ours and others do: data/versus/counters/.
 
-    Nsight Compute counts how busy the units of a GPU are in the kernels that `versus` measures.
+    Nsight Compute counts how busy the units of a GPU are in the kernels that `versus` measures: the
+    lab's fastest and those of libraries.
     """
     here, start = require_gpu("counters are recorded on a GPU"), time.perf_counter()
     software = f"{here.software}, {describe_torch(require_torch())}"
