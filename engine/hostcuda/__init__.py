@@ -38,14 +38,14 @@ def why_no_gpu() -> str | None:
     try:
         driver = importlib.import_module("pycuda.driver")
     except ModuleNotFoundError as error:
-        if not (error.name or "").startswith("pycuda"):
+        if not (error.name or "").startswith("pycuda"):  # PyCUDA is there, but not what it needs
             return f"PyCUDA lacks the package {error.name!r}: pip install {error.name}"
         return (
             f"{'' if _driver_answers() else 'no NVIDIA driver answers here (libcuda.so.1), and '}PyCUDA is not "
             "installed: pip install pycuda (it needs the CUDA toolkit)"
         )
     except ImportError as error:
-        if "libcuda" in str(error) or "nvcuda" in str(error):
+        if "libcuda" in str(error) or "nvcuda" in str(error):  # its names on Linux and Windows
             return f"NVIDIA's driver library is missing ({error}): install the NVIDIA driver, then see nvidia-smi"
         return f"PyCUDA is installed but does not load ({error}): reinstall it against this machine's CUDA toolkit"
     try:
@@ -74,7 +74,7 @@ def engine() -> str:
     Returns
     -------
     str
-        ``"gpu"`` or ``"cpu"``.
+        ``"gpu"``, PyCUDA on an NVIDIA GPU, or ``"cpu"``, which runs kernels on the processor.
 
     Raises
     ------
@@ -103,6 +103,7 @@ def engine_module(name: str) -> ModuleType:
     """Return the module of the engine in use that ``hostcuda.<name>`` stands for: "driver", "compiler", "activity"."""
     if engine() == "cpu":
         return importlib.import_module(f"hostcuda.api.{name}")
+    # the trace of kernels and copies is CUPTI's: PyCUDA has none
     return importlib.import_module("hostcuda.gpu.cupti" if name == "activity" else f"pycuda.{name}")
 
 
@@ -133,7 +134,7 @@ def ensure_context() -> Any:
         ``CUDA_DEVICE`` is not a number, or `engine` raises it.
     """
     global _context
-    if getattr(_thread, "pushed", None):
+    if getattr(_thread, "pushed", None):  # an earlier call in this thread has made it current
         return _context
     driver, gpu = engine_module("driver"), engine() == "gpu"
     driver.init()
@@ -146,6 +147,7 @@ def ensure_context() -> Any:
         )
     with _making:
         if _context is None:
+            # the CPU engine has the device 0 alone
             _context = driver.Device(int(number) if gpu else 0).retain_primary_context()
             atexit.register(_release)
     _thread.pushed = _PushedContext(_context)

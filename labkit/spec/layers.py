@@ -68,12 +68,12 @@ class Layer:
 
     @property
     def Ho(self) -> int:
-        """Output rows."""
+        """Output rows: the places of a mask of K rows in H rows, because there is no padding."""
         return self.H - self.K + 1
 
     @property
     def Wo(self) -> int:
-        """Output columns."""
+        """Output columns: the places of a mask of K columns in W columns, because there is no padding."""
         return self.W - self.K + 1
 
     @property
@@ -87,7 +87,7 @@ class Layer:
 
     @property
     def k_shape(self) -> tuple[int, int, int, int]:
-        """Shape of the masks, [M, C, K, K]."""
+        """Shape of the masks, [M, C, K, K]: for each output map one mask per input channel."""
         return self.M, self.C, self.K, self.K
 
     def y_shape(self, B: int) -> tuple[int, int, int, int]:
@@ -103,7 +103,7 @@ class Layer:
         return 2 * self.macs(B)
 
     def bytes(self, B: int, dtype: DTypeLike = np.float32) -> int:
-        """Return the bytes of x, k and y together: the traffic if everything is moved exactly once."""
+        """Return the bytes of input x, masks k and output y together: the traffic if each is moved exactly once."""
         elements = sum(
             int(np.prod(shape)) for shape in (self.x_shape(B), self.k_shape, self.y_shape(B))
         )
@@ -130,13 +130,13 @@ class Layer:
         B : int
             Images.
         dtype : dtype
-            Of x, k and y in memory. In float32 the rate is that of the FP32 units, in float16 on a
-            GPU that of a matrix product on the tensor cores.
+            Of the input, masks and output in memory. In float32 the rate is that of the FP32 units, in
+            float16 on a GPU that of a matrix product on the tensor cores.
         device : Device or str, optional
             A `Device`, or the name of a device of `data/devices.toml` ("H200"); by default the one
             in use.
-        products : {"TF32", "3×FP16"}, optional
-            Of floats on tensor cores, see `Device.reference_s`.
+        products : {"", "TF32", "3×FP16"}
+            How a kernel multiplies floats on tensor cores, see `Device.reference_s`; "" if it does not.
         """
         work = self.bytes(B, dtype), self.flops(B)
         return 1e3 * devices.device(device).reference_s(*work, dtype, products)
@@ -148,25 +148,26 @@ class Layer:
         device: Device | str | None = None,
         pinned: bool = True,
     ) -> tuple[float, float]:
-        """Return the times of the copies of x and k to the device, and of y back: (ms, ms).
+        """Return the times of the copies of input x and masks k to the device, and of output y back: (ms, ms).
 
         They follow from the measured rates of large copies from and to page-locked (`pinned`) or
         ordinary memory. LabError if the link of `device` was not measured.
         """
-        elements = [
+        # the numbers of elements
+        x, k, y = (
             int(np.prod(shape)) for shape in (self.x_shape(B), self.k_shape, self.y_shape(B))
-        ]
-        there, back = devices.device(device).link(pinned)
-        ms_per_byte = 1e3 * np.dtype(dtype).itemsize
-        return (elements[0] + elements[1]) * ms_per_byte / there, elements[2] * ms_per_byte / back
+        )
+        element_bytes = np.dtype(dtype).itemsize
+        there, back = devices.device(device).link(pinned)  # [B/s]
+        return 1e3 * (x + k) * element_bytes / there, 1e3 * y * element_bytes / back
 
     def link_reference_ms(
         self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None
     ) -> float:
         """Return the reference of a layer time [ms]: the longer one of the two times of `link_ms`, page-locked.
 
-        The link carries both directions at once, so that x can come in while y goes back. LabError
-        as for `link_ms`.
+        A layer time includes the copies from and to host memory. The link carries both directions at once,
+        so that x can come in while y goes back. LabError as for `link_ms`.
         """
         return max(self.link_ms(B, dtype, device))
 

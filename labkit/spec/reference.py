@@ -56,7 +56,7 @@ def conv_numpy(x: np.ndarray, k: np.ndarray) -> np.ndarray:
 
 
 def conv_float64(x: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """Compute the reference for float32 and float16: in float64, exact to about 1e-16 of `error_scale`.
+    """Compute the reference for kernels in float32 and float16: in float64, exact to about 1e-16 of `error_scale`.
 
     Takes x [B, C, H, W] and k [M, C, K, K]; returns y [B, M, H-K+1, W-K+1], float64.
     """
@@ -67,8 +67,8 @@ def error_scale(x: np.ndarray, k: np.ndarray) -> np.ndarray:
     """Return sum |x| |k| of each output, float64 [B, M, Ho, Wo]: the scale of its rounding error.
 
     A relative error says nothing where large terms cancel; the error of a computed sum of n
-    products is at most about n u sum |x| |k|, whatever its value (Higham, Accuracy and Stability of
-    Numerical Algorithms, 2nd ed., section 3.1).
+    products is at most about n u sum |x| |k|, whatever its value, with the unit roundoff u (Higham,
+    Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1).
     """
     return _convolve(np.abs(x), np.abs(k), np.float64)
 

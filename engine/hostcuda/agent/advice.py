@@ -60,11 +60,12 @@ def say_next(report: Mapping, reason: str, source: str = "", kernel: str = "") -
     verdict, findings, results = (report[name] for name in ("verdict", "findings", "results"))
     if verdict == "pass":
         busiest = report.get("busiest", "")  # units of a GPU: "DRAM, L1 tags"
-        return (
+        good = (
             "Nothing was found, and all results are right"
-            if report["checked"]["cases"]
+            if report["checked"]["cases"]  # 0 for a program, which has no cases
             else "Nothing was found, and the program ended with status 0"
-        ) + f"{busiest and f'; busiest, by its counts: {busiest}'}."
+        )
+        return f"{good}; busiest, by its counts: {busiest}." if busiest else f"{good}."
     if verdict == "wrong_result" and results:
         return _say_what_is_wrong(results[0], findings, source, kernel)
     if verdict == "hang" and "line" in findings[0]:

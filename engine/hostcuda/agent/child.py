@@ -85,6 +85,7 @@ def main(folder: Path) -> None:
     hostcuda.ensure_context()
     # whether initcheck sees unset variables in registers
     append_answer(filled=checking.fills_variables())
+    # messages name lines of "kernel.cu"
     source, entry = f'#line 1 "kernel.cu"\n{job["source"]}', None
     name, parameters = host_entry(job["source"])
     if name:  # host code that launches the kernels
@@ -93,13 +94,13 @@ def main(folder: Path) -> None:
     else:  # not put into extern "C": its kernels may be templates
         module = SourceModule(source, options=job["options"], no_extern_c=True).module
     append_answer(compiled=True)
-    # the host function that the cases call, unless the job names one of the kernels
+    # the host function that the cases call; None if there is none, or the job names one of the kernels
     function = entry if job["kernel"] in ("", name) else None
     cases = [
         _Case(module, function or job["kernel"], case, number)
         for number, case in enumerate(job["cases"])
     ]
-    records.interrupt_after(job["seconds"])
+    records.interrupt_after(job["seconds"])  # only now: compilations do not count
     if not cases:  # nothing is launched: the answer shows what a case of this kernel looks like
         append_answer(example=_make_example(module, function or job["kernel"]))
     if job["what"] == "check":
@@ -332,7 +333,7 @@ class _Case:
     def launch(self) -> None:
         """Copy the arrays to the device, launch the kernel, and wait.
 
-        A second launch uses the same addresses.
+        A second launch uses the same addresses, so that an address is of the same array in both.
         """
         arguments = []
         for name in self.specs.keys() - self.parameters.keys():  # __constant__ arrays
@@ -340,12 +341,13 @@ class _Case:
         for name, parameter in self.parameters.items():
             if parameter.kind != _POINTER:
                 dtype = f"{_SCALARS[parameter.kind]}{8 * parameter.size}"
-                arguments.append(np.array(self.specs[name]).astype(dtype)[()])
+                arguments.append(np.array(self.specs[name]).astype(dtype)[()])  # a NumPy scalar
                 continue
             array = self.arrays[name]
+            # 1: an allocation of 0 bytes is refused
             pointer = self.pointers.get(name) or cuda.mem_alloc(max(1, array.nbytes))
             if name in self.unset:
-                # behind the engine: it stays unset
+                # not by the engine, for which the memory stays unset: a kernel's reads of it are findings
                 ctypes.memset(int(pointer), _UNSET, array.nbytes)
             elif array.nbytes:
                 cuda.memcpy_htod(pointer, array)
@@ -378,12 +380,13 @@ class _Case:
         """Compare an array on the device with the expected one within the job's tolerances.
 
         Return a dict: the numbers of ``wrong`` elements, ``of`` all, and of wrong ones that are
-        ``unwritten``; if any is wrong, also ``max_error``, the ``first`` with its index, and their
-        ``pattern`` in words.
+        ``unwritten``; if any is wrong, also ``max_error``, the ``first`` of them with its index and
+        both values, their ``pattern`` in words, and the launch's ``threads`` if these are too few.
         """
         raw = self._read(name)
         got, want = raw.ravel().astype(float), expected.ravel().astype(float)
         rtol = _RTOL.get(raw.dtype.name, 0.0) if job["rtol"] is None else job["rtol"]
+        # the root mean square of what is right
         scale = (
             np.sqrt(np.mean(np.square(want[np.isfinite(want)]))) if np.isfinite(want).any() else 0.0
         )
@@ -418,7 +421,7 @@ class _Case:
             "pattern": describe_errors(
                 got, want, wrong, unwritten, raw.shape, math.prod(self.block)
             ),
-            # of a kernel that is right where it writes
+            # 0 unless each thread has written one element, and all others are left
             "threads": self._count_few_threads(raw.size, facts["unwritten"]),
         }
 

@@ -13,10 +13,10 @@ def as_text(answer: Mapping) -> str:
 
     At the end it says why there are none, or how to get those that are not shown.
     """
-    rows, write = (
-        (answer["steps"], _write_step) if "steps" in answer else (answer["lines"], _write_line)
-    )
-    texts = [text for row in rows for text in write(row)]
+    if "steps" in answer:
+        texts = [text for step in answer["steps"] for text in _write_step(step)]
+    else:
+        texts = [text for line in answer["lines"] for text in _write_line(line)]
     return "\n".join([*texts, *(answer[key] for key in ("why_none", "next") if key in answer)])
 
 

@@ -15,10 +15,11 @@ def describe_errors(
     shape: tuple[int, ...],
     block: int,
 ) -> str:
-    """Return in words where an array's wrong elements are, how their values are wrong, and whether they are elsewhere.
+    """Return in words where an array's wrong elements are, how they are wrong, and if the right values are elsewhere.
 
-    `got` and `want` are the array and the right one, flat and of float; `wrong` and `unwritten` are
-    masks of elements. `shape` is the array's own shape, and `block` the number of threads per block.
+    `got` and `want` are the array and the right one, flat and of float; `wrong` and `unwritten` (by
+    any thread: a part of the wrong ones) are masks of elements. `shape` is the array's own shape, and
+    `block` the number of threads per block.
     """
     written = wrong & ~unwritten
     where = _describe_places(written if written.any() else wrong, shape, block)

@@ -44,7 +44,7 @@ def run(text: str, cases: Sequence[Case]) -> list[dict[str, np.ndarray]]:
     if not text:
         return [{} for _ in cases]
     reader, writer = os.pipe()
-    sys.stdout.flush()
+    sys.stdout.flush()  # else the copy would have the same text to print
     # the reference is not trusted: no process of this user may write to this one's memory
     _control(_PR_SET_DUMPABLE, 0)
     if not (child := os.fork()):  # in the copy of this process

@@ -58,7 +58,7 @@ def search(failed: Run, job: Mapping, run_source: Callable) -> Repair | None:
             new_run = run_source(repaired, job["cases"])
             if new_run is None:
                 return unjudged
-            names = list(dict.fromkeys([*kinds, kind]))
+            names = list(dict.fromkeys([*kinds, kind]))  # each kind once
             # None: the edit is no repair; "": it is one; else why its results are in doubt
             doubt = _judge(new_run, job, job["cases"])
             if doubt == "" and unequal:
@@ -84,10 +84,10 @@ def search(failed: Run, job: Mapping, run_source: Callable) -> Repair | None:
                 if not doubt:
                     return repair
                 unjudged = unjudged or repair
-            elif _is_better(new_run, run):
+            elif _is_better(new_run, run):  # keep it, and search the next edit
                 kinds, run = [*kinds, kind], new_run
                 break
-        else:
+        else:  # no edit is a repair, or makes it better
             return unjudged
     return unjudged
 
@@ -121,10 +121,11 @@ def _blames(run, kinds: Sequence[str]) -> bool:
 def make_unequal_case(case: Mapping) -> dict | None:
     """Return a case like `case`, but with smaller sizes, odd and all different, on which repairs are tested.
 
-    A size is an integer argument larger than `_SMALL`; smaller ones, such as a filter's width, stay.
-    The dimensions of arrays follow: each is such an integer, the difference of two plus 1 (a
-    convolution's output), or a product of these; of several ways to write one, the first counts.
-    None is returned without sizes, or if a dimension is neither that nor small.
+    A wrong guard may be right where two sizes are equal. A size is an integer argument larger than
+    `_SMALL`; smaller ones, such as a filter's width, stay. The dimensions of arrays follow: each is
+    such an integer, the difference of two plus 1 (a convolution's output), or a product of these; of
+    several ways to write one, the first counts. None is returned without sizes, or if a dimension is
+    neither that nor small.
     """
     # an argument is a number, or an array as a dict with its "shape" or its "values"
     sizes = {
@@ -175,6 +176,7 @@ def make_unequal_case(case: Mapping) -> dict | None:
         # a __constant__ array keeps its shape, which the source declares
         if isinstance(spec, dict) and spec.get("role") != "constant":
             taken: set[str] = set()
+            # without a shape, the values are a vector
             shape = [
                 resize(length, taken) for length in spec.get("shape", [len(spec.get("values", ()))])
             ]
@@ -253,7 +255,7 @@ class _Source:
 
     def line(self, number: int) -> tuple[int, int]:
         """Return the (start, end) of the code in the line `number`, from 1, without blanks around it; end excluded."""
-        start, end = self.starts[number - 1], self.starts[number] - 1
+        start, end = self.starts[number - 1], self.starts[number] - 1  # without the newline
         body = self.code[start:end]
         return start + len(body) - len(body.lstrip()), start + len(body.rstrip())
 
@@ -271,8 +273,9 @@ class _Source:
             # behind what ends the statement before
             start = max(self.code.rfind(sign, 0, at) for sign in "{};") + 1
             opening = (place for place in range(start) if self.code[place] == "(")
+            # parentheses around `start`: the sign before it is in a `for (…; …; …)`, which is taken whole
             around = [place for place in opening if skip_bracket(self.code, place) >= start]
-            if not around:  # else the sign is in a `for (…; …; …)`
+            if not around:
                 return start + len(self.code[start:]) - len(self.code[start:].lstrip())
             at = around[0]
 

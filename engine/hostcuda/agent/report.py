@@ -101,7 +101,9 @@ def check(
         Python: ``def reference(**arguments)`` returns a dict of arrays, or the array that the
         kernel writes.
     rtol, atol : float, optional
-        By default 1e-4 for float32, and `rtol` times the root of the mean square of what is right.
+        A result is right within `atol` + `rtol` |what is right|. By default `rtol` is 1e-4 for float32,
+        1e-2 for float16, 1e-10 for float64 and 0 for integers, and `atol` is `rtol` times the root of
+        the mean square of what is right.
     options : str
         nvcc's: -D, -U, -std, -arch, -use_fast_math, --extended-lambda.
     previous : mapping, optional
@@ -113,6 +115,11 @@ def check(
         compilations: 5 to 300.
     walled : bool
         Run the kernel in a sandbox.
+
+    Returns
+    -------
+    dict
+        ``verdict``, ``findings``, ``results``, ``next`` and further keys: docs/agents.md lists them.
 
     Raises
     ------
@@ -137,7 +144,7 @@ def check(
         sanitize.prepare(TOOLS, job["options"], program or bool(job["entry"]))
     # repairs get the rest of the time
     first_run = run_job(job, _FIRST_SHARE * seconds if repairs else seconds, walled)
-    # the time begins after the first compilation, which may also be that of the engine
+    # counted from here: the first run began with a compilation, maybe also of the engine, which does not count
     deadline = time.monotonic() + (1 - _FIRST_SHARE) * seconds
     report = _build_report(first_run, job, previous)
 
@@ -178,6 +185,9 @@ def look(
 ) -> dict:
     """Return, as a dict, the counts of one launch's lines with their worst requests, or the steps of one thread.
 
+    These are its ``lines`` or ``steps``, a list of dicts. It also has ``omitted``, how many more there
+    are behind the last, with a sentence ``next`` on how to get them; and ``why_none`` if the list is empty.
+
     Parameters
     ----------
     what : {"lines", "step"}
@@ -204,10 +214,8 @@ def look(
         sanitize.prepare(choose_tools(what), job["options"], bool(job["entry"]))
     run = run_job(job, seconds, walled)
     # "lines" answers {"site": row}, "step" answers with the rows themselves, which have a "line"
-    rows, source_lines = (
-        [answer.get("site", answer) for answer in run.select("site") + run.select("line")],
-        source.splitlines(),
-    )
+    rows = [answer.get("site", answer) for answer in run.select("site") + run.select("line")]
+    source_lines = source.splitlines()
     for row in rows:
         row["text"] = get_line(row["line"], source_lines).strip()[:_SHORT_TEXT]
     count = sum(answer["ran"] for answer in run.select("ran"))  # of rows, also before `start`
@@ -234,9 +242,9 @@ def capabilities() -> dict:
     """Return what this machine can check, as a dict: version, sandbox, tools, what is not seen or not run, limits."""
     return {
         "version": hostcuda.__version__,
-        "sandbox": sandbox.why_not() or sandbox.describe_walls(),
+        "sandbox": sandbox.why_not() or sandbox.describe_walls(),  # why there is none, or its walls
         "tools": [*sanitize.TOOLS],
-        "steps_of_a_thread": stepping.why_not() or "yes",
+        "steps_of_a_thread": stepping.why_not() or "yes",  # or why they cannot be followed
         "not_seen": [] if checking.fills_variables() else ["uninitialized variables in registers"],
         "not_run": [
             "texture references",
@@ -581,14 +589,12 @@ def as_text(report: Mapping) -> str:
     for finding in report["findings"]:
         place = f", line {finding['line']}" if "line" in finding else ""
         named = finding.get("cases", ())
+        # the cases that have it, unless all do
         some = f", only in {', '.join(named)}" if 0 < len(named) < cases else ""
         lines.append(f"{finding['kind']}{place}{some}: {finding.get('says', '')}")
         lines += [f"  {finding['text']}\n  {finding['caret']}"] if "text" in finding else []
-        lines += [
-            f"  and line {other['line']}: {other['text'].strip()}"
-            for other in [finding.get("other")]
-            if other
-        ]
+        if other := finding.get("other"):  # the other access of a race
+            lines.append(f"  and line {other['line']}: {other['text'].strip()}")
     for result in report["results"][:_RESULTS_IN_TEXT]:
         first = result["first"]
         lines.append(

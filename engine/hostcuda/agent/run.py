@@ -59,6 +59,7 @@ class Run:
         stopped, it is the last one: it has records and no such answer.
         """
         ended = self.select("ended")
+        # of each launch the position of its case
         owners = [i for i, answer in enumerate(ended) for _ in range(answer["launches"])]
         if len(self.select("launching")) > len(ended):
             owners += [len(ended)] * (len(self.records) - len(owners))
@@ -95,6 +96,7 @@ class Run:
         It is "pass" only if all cases of `job` were checked and their results compared. If several
         verdicts apply, it is the first of them in the order below: a run that was stopped says least.
         """
+        # by what the tools have found, and how the run has ended
         verdict, reason = self.findings.outcome
         if self.stopped:
             return "not checked", self.stopped
@@ -235,6 +237,7 @@ def run_job(job: Mapping, seconds: float, walled: bool) -> Run:
     with temporary.folder() as folder:
         (folder / "job.json").write_text(json.dumps({**job, "seconds": seconds}))
         (folder / "kernel.cu").write_text(job["source"])
+        # added to that of this process, or of the sandbox
         environment = {
             "HOSTCUDA_ENGINE": "cpu",
             "HOSTCUDA_CHECK": choose_tools(job["what"]),
@@ -256,10 +259,11 @@ def run_job(job: Mapping, seconds: float, walled: bool) -> Run:
             except sandbox.NoResultError as error:
                 records, events, answers, stopped = [], [], [], str(error)
         else:
-            environment |= processes.ONE_THREAD | processes.OWN_MODULES  # as in the sandbox
+            # as in the sandbox: NumPy's libraries start no threads, and no module is the working folder's
+            environment |= processes.ONE_THREAD | processes.OWN_MODULES
             ended = processes.run(command, environment, most, capture=True, memory=MEMORY)
             records, events, answers = map(processes.lines, files)
-    # If the child has ended by itself, or has said so, the time was not up during the compilation.
+    # If the child has ended by itself, or has answered "compiled", the time was not up during the compilation.
     compiled = ended.status is not None or any("compiled" in answer for answer in answers)
     # If the child has stopped itself at its time limit, it looks as if it had ended with a status.
     if len(others := [event for event in events if event["kind"] != TIME_UP]) < len(events):

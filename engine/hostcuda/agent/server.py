@@ -114,8 +114,9 @@ class _Server(MCPServer):
     """A server that answers each message: the SDK drops those that it cannot read."""
 
     async def run_stdio_async(self) -> None:
-        """Serve over standard input and output until the input ends."""
+        """Serve over standard input and output until the input ends; answer also what the SDK would drop."""
         async with stdio_server() as (received, answers), anyio.create_task_group() as tasks:
+            # what `relay` sends, the SDK's server reads; 0: nothing is kept in between
             sender, readable = anyio.create_memory_object_stream(0)
 
             async def relay() -> None:
@@ -261,7 +262,7 @@ async def check(
     if report := result.structured_content:
         _reports[report["report"]] = report
         result.content[0].text += f"\nreport: {report['report']}"
-        for old in list(_reports)[:-_KEPT]:
+        for old in list(_reports)[:-_KEPT]:  # the oldest come first
             del _reports[old]
     return result
 
