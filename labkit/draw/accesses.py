@@ -37,13 +37,14 @@ def accesses(page: Page, of: Variant | int, layer: Layer | str, line: int | None
         with the most sectors or wavefronts above what its bytes need.
     """
     layer = as_layer(layer)
-    # a `WarpLine`: the place, the warp, its worst access and those following
+    # A `WarpLine`: the place, the warp, its worst access, and up to 8 accesses that the same warp made next.
     site = evidence.accesses(of, layer, line)
     first = site.worst
     turns = _find_turns(first)
     height = turns.height if turns else warps.HIGH
     about = f"kernel {site.kernel}, block {site.block}, warp {site.warp}"
     page.open(
+        # the worst access; if others follow, a heading and a row for each
         92 + height + (30 + _ROW * len(site.following)) * bool(site.following),
         f"Line {site.line}: a warp’s {_name(first)} takes {_describe_units(first)}",
         style.join_parts(site.variant, layer.name, about),
@@ -53,7 +54,7 @@ def accesses(page: Page, of: Variant | int, layer: Layer | str, line: int | None
         words = turns.words
         warps.draw_turns(page, 74, "", turns)
     else:
-        # so that sectors are numbered from the array's first one
+        # base: the array's address. So sectors are numbered from the array's first one.
         origin = first.base // SECTOR * SECTOR
         offsets = {lane: address - origin for lane, address in first.lanes.items()}
         words = warps.draw_sector_panel(page, 74, "", offsets, first.size)

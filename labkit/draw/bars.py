@@ -165,11 +165,14 @@ def time(page: Page, trace: Trace | pd.DataFrame) -> None:
     )
     # 6.95 pixels: the width of a letter of the monospaced font in which the names are written.
     left = max(150, 34 + 6.95 * max(rows["shown"].str.len().max() for rows in groups.values()))
+    # right edges of the three columns; width of a bar of 100 %
     columns, scale = (page.width - 158, page.width - 76, page.width - 14), page.width - 222 - left
     page.alt = "Bar chart, where the time goes."
+    # a notebook's text output: without numbers, so that it is the same in each run
     page.plain = "Figure: where the time goes, kernels and API calls"
     for where, rows in groups.items():
         total, members = ms(rows["total_ms"].sum()), rows["members"].sum()
+        # "3 of 12 take 90 % of 4.21 ms"
         few = f"{rows['vital'].sum()} of {members} take 90 % of {total}"
         page.caption(12, top + 24, where, few if members > 1 else f"{total} in all")
         for x, name in zip(columns, ("share", "time", "calls"), strict=True):
@@ -255,8 +258,9 @@ def traffic(page: Page, profile: Profile) -> None:
     profile : Profile
         As `labkit.profile` gives it, of variants in the order of the ladder.
     """
-    # a row per variant, or, of a program's profile, per kernel; a column per counter
+    # a row per variant, or, of a program's profile, per kernel; a column per counter, such as "global_sectors"
     counts = profile.counts
+    # counter -> title and unit of its panel; those that count nothing are left out
     panels = {
         name: words for name, words in _TRAFFIC.items() if name in counts and counts[name].max() > 0
     }
@@ -267,14 +271,13 @@ def traffic(page: Page, profile: Profile) -> None:
     message = "What the kernels ask of the memory"
     if len(labels) > 1 and "global_sectors" in counts:
         before, after = counts["global_sectors"].iloc[-2:]
-        change = (
-            "as many"
-            if before == after or not (before and after)
-            else _describe_change(after, before)
-        )
-        message = f"{labels[-1]} moves {change} global sectors {'than' if 'fewer' in change else 'as'} {labels[-2]}"
+        # a change from 0 or to 0 has no ratio: the title stays the general one
+        if before == after or (before and after):
+            change = "as many" if before == after else _describe_change(after, before)
+            message = f"{labels[-1]} moves {change} global sectors {'than' if 'fewer' in change else 'as'} {labels[-2]}"
     page.open(76 + (46 + step * len(labels)) * len(panels), message, profile.note)
     page.alt = f"Bar chart, memory traffic. {profile.note}"
+    # a notebook's text output: without numbers, so that it is the same in each run
     page.plain = "Figure: memory traffic, a bar per variant"
     left, is_last = 24 + widest(labels, SMALL), [label == labels[-1] for label in labels]
     for name, (level, unit) in panels.items():
@@ -289,7 +292,7 @@ def traffic(page: Page, profile: Profile) -> None:
             change = "" if before is None else _describe_change(value, before)
             page.small(page.width - 118, y, f"{value:,.0f}", style.INK, ha="right")
             page.small(page.width - 14, y, change, ha="right")
-            page.alt += f" {level}, {label}: {value:,.0f} {unit}{change and ', ' + change}."
+            page.alt += f" {level}, {label}: {value:,.0f} {unit}{', ' * bool(change)}{change}."
         top += 46 + step * len(labels)
 
 
@@ -304,7 +307,10 @@ def _describe_change(value: float, before: float) -> str:
 
 @on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def bank_conflicts(page: Page, profile: Profile) -> None:
-    """Draw the wavefronts per shared access, source line by source line; 1 means no conflict.
+    """Draw the wavefronts per access to shared memory, source line by source line; 1 means no conflict.
+
+    A wavefront is a cycle in which each of the 32 banks of shared memory serves one word. Lanes that need
+    different words of one bank are served one after the other: a conflict.
 
     Parameters
     ----------
@@ -338,7 +344,7 @@ def bank_conflicts(page: Page, profile: Profile) -> None:
     )
     free = "No access to shared memory has a bank conflict"
     page.open(96 + step * len(names), message if conflicts.any() else free, profile.note)
-    # pixels per wavefront: the longest bar ends 2 % before the edge
+    # pixels per wavefront: the longest bar, or 2 wavefronts, ends 2 % before the edge
     scale = (page.width - 90 - left) / max(2.0, ratios.max()) / 1.02
     baselines = _draw_bars(page, left, top, step, scale, names, ratios, conflicts)
     for y, value in zip(baselines, ratios, strict=True):
@@ -369,7 +375,8 @@ def kernels(page: Page, table: pd.DataFrame) -> None:
         raise LabError(
             f"draw.kernels got batches {', '.join(map(str, batches))}: it draws one; take its rows"
         )
-    names = list(dict.fromkeys(rows["kernel"]))
+    names = list(dict.fromkeys(rows["kernel"]))  # in the order of the table
+    # a row per layer and variant, a column per kernel
     times = rows.pivot_table(
         index=["layer", "label"], columns="kernel", values="op_ms", sort=False
     )[names]
@@ -387,6 +394,7 @@ def kernels(page: Page, table: pd.DataFrame) -> None:
     # beside: numbers that do not fit into their parts are written beside the bar
     bars = _draw_stacks(page, 80, times, colors, ms, beside=True)
     page.alt = f"Bar chart, op time kernel by kernel. {bars} {data.note}".strip()
+    # a notebook's text output: without numbers, so that it is the same in each run
     page.plain = "Figure: op time kernel by kernel"
 
 
@@ -422,6 +430,7 @@ def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]]) -> None:
     page.alt = (
         f"Bar chart, {unit}. {_draw_stacks(page, 90, frame, colors, '{:.2f}'.format, highlight)}"
     )
+    # a notebook's text output: without numbers, so that it is the same in each run
     page.plain = f"Figure: {unit}, kind by kind"
 
 
@@ -437,12 +446,12 @@ def units(page: Page, units: Units, before: Units | None = None) -> None:
         Those of the earlier kernel: the bars of its kernels with the same names are drawn thin,
         below, in per cent of its own busiest unit.
     """
-    # Units below 2 % of the busiest are not drawn.
     now = units.shares.T.dropna(axis=1)  # a row per unit, a column per kernel that has counts
     if now.empty:
         raise LabError(f"draw.units has no unit to draw. {units}")
     # without `before`, zeros: they draw nothing; NaN for a kernel that `before` does not have
     old = (before.shares.T if before is not None else now * 0).reindex(columns=now.columns)
+    # Units below 2 % of the busiest, now and before, are not drawn. `max` keeps its first value beside NaN.
     drawn = [
         (kernel, name)
         for kernel in now
@@ -476,6 +485,7 @@ def units(page: Page, units: Units, before: Units | None = None) -> None:
     words += "; thin: before, in per cent of its own busiest" * (before is not None)
     page.small(12, top + step * len(drawn) + 18, words)
     page.alt = f"Bar chart, how busy each unit is: {', '.join(texts)}. {message}. {units.note}"
+    # a notebook's text output: without numbers, so that it is the same in each run
     page.plain = "Figure: how busy each unit of the GPU is, by the counts"
 
 
@@ -497,6 +507,7 @@ def stalls(page: Page, counters: pd.DataFrame) -> None:
     # number's last bit.
     waits = rows[[*map(STALLED.format, STALLS)]].set_axis([*STALLS], axis=1).astype(float).round(6)
     totals = waits.sum(axis=1) + 1  # and the cycle in which the instruction is issued
+    # reasons of 2 % of a row's cycles or more; the others are summed
     visible = [reason for reason in STALLS if (waits[reason] / totals).max() >= 0.02]
     # STALLS: reason -> its explanation
     colors = {STALLS[reason]: _STALL_COLORS[reason] for reason in visible}
@@ -524,6 +535,7 @@ def stalls(page: Page, counters: pd.DataFrame) -> None:
         top + 27 * len(rows) + 12,
         "cycles of a warp from one instruction to its next",
     )
+    # a notebook's text output may have numbers here: recorded counts are the same in each run
     page.plain = f"Bar chart, cycles of a warp from one instruction to its next, by what it waits for. {device}. {bars}"
     meanings = (f"{name} is {words}" for name, words in zip(names, colors, strict=True) if name)
     page.alt = f"{page.plain} In Nsight Compute’s names, {', '.join(meanings)}."
@@ -531,6 +543,7 @@ def stalls(page: Page, counters: pd.DataFrame) -> None:
 
 def stall_name(reason: str) -> str:
     """Return Nsight Compute's name of a stall reason, such as "MIO Throttle" of mio_throttle."""
+    # the three that are abbreviations: of queues for memory instructions and of a cache of constants
     return " ".join(
         word.upper() if word in ("mio", "lg", "imc") else word.title() for word in reason.split("_")
     )
@@ -557,7 +570,7 @@ def _summarize_stalls(rows: pd.DataFrame, waits: pd.DataFrame) -> str:
 
 @on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def constant_budget(page: Page, layers: Layer | str | Sequence[Layer | str]) -> None:
-    """Draw the masks of layers against the constant memory of a device.
+    """Draw how many bytes the mask of each layer has, beside the 64 KB of constant memory that are to hold it.
 
     Parameters
     ----------

@@ -78,8 +78,8 @@ def darken(colors: np.ndarray) -> np.ndarray:
     lab, ground = _to_oklab(colors), _to_oklab(list(bytes.fromhex(GROUND[1:])))
     # from lightness by day to lightness by night
     light = np.interp(lab[:, 0], _BY_DAY, (*_BY_NIGHT, ground[0]))
-    # White becomes the ground, a grey with a little blue. Other colours get as much of its hue as
-    # they are light.
+    # White becomes the ground, a grey with a little blue. Other colours get a part of its hue, in
+    # proportion to their lightness.
     lab[:, 1:] += lab[:, :1] * ground[1:]
     return _to_srgb(np.column_stack([light, lab[:, 1:]]))
 

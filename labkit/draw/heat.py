@@ -26,10 +26,12 @@ _WORDS = {
 def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms") -> None:
     """Draw a sweep: a panel per layer, two of its options as columns and rows, in each cell the fastest point.
 
+    A sweep measures a kernel with many values of its options; a point is one choice of them on a layer.
+
     Parameters
     ----------
     sweep : DataFrame
-        As `labkit.sweep` or `Recorded.sweep` returns it, of one device and batch.
+        A row per point, as `labkit.sweep` or `Recorded.sweep` returns it, of one device and batch.
     x, y : str
         Columns of the sweep, such as options: "rows", "maps", "block".
     value : str
@@ -56,7 +58,7 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
     ]
     across = min(2, len(panels))  # panels side by side
     lines = [rows[y].nunique() for _, rows, _ in panels]  # of cells, per panel
-    # of each pair of panels, in pixels
+    # pixels: the height of each two panels that stand side by side
     heights = [58 + _STEP * max(lines[i : i + 2]) for i in range(0, len(panels), 2)]
     first, unit = sweep.iloc[0], _WORDS.get(value, value)
     fixed = ", the fastest of all other options" if sweep.duplicated(["layer", x, y]).any() else ""
@@ -67,6 +69,7 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
         sweep.attrs.get("note", "") if first["engine"] == "cpu" else "",
     )  # the note: these are not GPU times
     page.alt = f"Heat maps, {unit} by {y} and {x}."
+    # a notebook's text output: without numbers, so that it is the same in each run
     page.plain = f"Figure: heat maps of a sweep, {y} against {x}"
     for i, (layer, rows, best) in enumerate(panels):
         left = i % 2 * page.width / across

@@ -27,7 +27,9 @@ _HALF_ULP = 2.0**-11  # the unit roundoff of half: half a unit in its last place
 
 @on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]]) -> None:
-    """Draw the op time over the number of elements that a warp asks for at once.
+    """Draw the op time over the number of different elements of the mask that a warp asks for at once.
+
+    The op time is that of a kernel alone. Constant memory serves one element at a time.
 
     Parameters
     ----------
@@ -61,6 +63,7 @@ def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]]) -
     set_ticks(ax.yaxis, (tick for tick in ax.get_yticks() if tick <= top))
     colors = {name: style.BLUE if name == last.name else style.PALE for name in table}
     page.alt = "Line chart, op time (ms) over the mask elements that a warp asks for at once."
+    # a notebook's text output: without numbers, so that it is the same in each run
     page.plain = "Figure: time over the number of mask elements that a warp asks for at once"
     for name, color in colors.items():
         values = table[name].dropna()
@@ -88,14 +91,14 @@ def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256) -> N
     """
     if not registers or any(not 1 <= used <= 255 for used in registers.values()):
         raise LabError(f"draw.occupancy: a thread has 1 to 255 registers; got {registers}")
-    arch, counts = "sm_90", range(16, 256)
+    arch, counts = "sm_90", range(16, 256)  # an H200's; the registers that the axis shows
     limits = MULTIPROCESSOR[arch]
     most = limits["warps"]
-    # registers per thread -> share of the warps; 0: bytes of shared memory
+    # registers per thread -> share of the multiprocessor's warps; 0: bytes of shared memory
     share = {
         used: share_of_warps(threads, used, 0, limits) for used in {*counts, *registers.values()}
     }
-    # as many warps as with the fewest registers
+    # the most registers with which there are as many warps as with the fewest
     full = max(used for used in counts if share[used] == share[16])
     points: dict[int, list[str]] = {}  # registers -> labels
     for label, used in registers.items():
@@ -120,7 +123,7 @@ def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256) -> N
     set_ticks(ax.xaxis, [16, 32, 64, 96, 128, 160, 192, 224, 255])
     set_ticks(ax.yaxis, range(0, most + 1, 16))
     page.alt = f"Staircase, resident warps over registers per thread, {arch}."
-    # named in a list: the points lie too close
+    # a list on the page names the points: they lie too close for names beside them
     for row, (used, labels) in enumerate(sorted(points.items())):
         ax.plot(used, most * share[used], "o", ms=7, color=style.BLUE, mew=1.2, zorder=5)
         clear = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 2}
@@ -133,14 +136,16 @@ def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256) -> N
 
 @on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def running_sum(page: Page, terms: int = 4096, part: int = 16) -> None:
-    """Draw ones counted in half, one after the other and in parts, beside the true sum.
+    """Draw the sum of ones in half precision (float16), one after the other and in parts, beside the true sum.
+
+    A half cannot represent 2,049: from 2,048 on, adding 1 changes nothing.
 
     Parameters
     ----------
     terms : int
         How many ones.
     part : int
-        How many ones a part sums in half before a float adds it.
+        How many ones are summed in half precision, before a float adds this part.
     """
     if terms < 1 or part < 1:
         raise LabError(f"draw.running_sum: {terms} terms in parts of {part}; at least one of each")
@@ -178,10 +183,10 @@ def running_sum(page: Page, terms: int = 4096, part: int = 16) -> None:
 
 
 def sum_ones(terms: int, part: int) -> np.ndarray:
-    """Return the running sum of `terms` ones, added in half: an array of that length.
+    """Return the running sum of `terms` ones, added in half precision (float16): an array of that length.
 
     After each `part` ones, their sum is added to a float and begins anew; with `part` 0, all are
-    summed in half.
+    summed in half precision.
     """
     sums, in_half, in_float = np.empty(terms), np.float16(0), np.float32(0)
     for i in range(terms):
@@ -200,13 +205,15 @@ def rounding(page: Page, table: pd.DataFrame) -> None:
     ----------
     table : DataFrame
         As `rounding_errors` returns it: ``label``, ``terms`` (products per sum), ``largest`` (error
-        over the sum of the absolute products) and ``bound`` (the largest that the checker allows).
+        over the sum of the absolute products) and ``bound`` (the largest that the checker of results
+        allows).
     """
     require_columns(table, ["label", "terms", "largest", "bound"], "draw.rounding")
     lengths = sorted(int(terms) for terms in table["terms"].unique())
     if len(lengths) < 2:
         raise LabError("draw.rounding: errors over the length of the sum need two lengths or more")
     lines = {label: rows.sort_values("terms") for label, rows in table.groupby("label", sort=False)}
+    # by how much the error is larger at the greatest length than at the least
     growth = {
         label: rows["largest"].iloc[-1] / rows["largest"].iloc[0] for label, rows in lines.items()
     }
@@ -222,6 +229,7 @@ def rounding(page: Page, table: pd.DataFrame) -> None:
     page.alt = (
         "Line chart, largest rounding error in units of 2⁻¹¹ of what was summed, over its length."
     )
+    # a notebook's text output: without numbers, so that it is the same in each run
     page.plain = (
         "Figure: the largest rounding error over the length of the sum, a line for each variant"
     )

@@ -134,7 +134,8 @@ def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, threa
 def memories(page: Page) -> None:
     """Draw the memories of an H200: who shares each, how large it is, and how long a load from it waits."""
     gpu, limits = device("H200"), MULTIPROCESSOR["sm_90"]
-    registers = limits["registers"] * 4 // 1024
+    registers = limits["registers"] * 4 // 1024  # of 4 bytes each, in KB
+    # bytes per second -> TB/s of device memory, and GB/s of the link to the host
     rate, link = gpu.ceilings["reference_bandwidth"] / 1e12, gpu.ceilings["to_device_pinned"] / 1e9
     rows = (  # name, shared by, size, wait
         ("registers", "one thread", f"{registers} KB per multiprocessor", "not at all"),
@@ -172,7 +173,7 @@ def memories(page: Page) -> None:
 
 @on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def block_memory(page: Page, sizes: Mapping[str, int]) -> None:
-    """Draw what the shared memory of a block of the whole network holds while it computes a layer.
+    """Draw what the shared memory of a block holds, layer by layer, in the kernel that computes the whole network.
 
     Parameters
     ----------
@@ -180,7 +181,8 @@ def block_memory(page: Page, sizes: Mapping[str, int]) -> None:
         The bytes of the parts image, maps and features; `labkit.networks.fused.BLOCK_BYTES` has
         them in half precision. The height of a part in the figure is in proportion to its bytes.
     """
-    # what happens to each part in the four steps, "" for nothing
+    # What happens to each part in the four steps, "" for nothing. The maps are those of convolution 1; the
+    # features are those of convolution 2, of eight images, which are classified together.
     uses = {
         "image": ("written", "read", "", "sums"),
         "maps": ("", "written", "read", ""),
@@ -290,6 +292,7 @@ def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency:
     # panel -> warp -> its state in each cycle: more cycles than are drawn
     runs = [simulate_issue(number, work, latency, max(cycles, 40 * period)) for number in warps]
     shares = [
+        # over the last 20 periods, of 40 or more
         sum(states[-20 * period :].count("issues") for states in run) / (20 * period)
         for run in runs
     ]
@@ -325,6 +328,7 @@ def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency:
                 page.rect(left + cycle * pitch, y, pitch, step - 2, faces[state])
         top += number * step + 6
         page.small(left - 8, top + 11, "scheduler", style.INK, ha="right", weight="bold")
+        # cycle by cycle, the states of all warps
         for cycle, states in enumerate(zip(*drawn, strict=True)):
             page.rect(
                 left + cycle * pitch,
@@ -368,6 +372,7 @@ def shuffle(page: Page, lanes: int = 16) -> None:
     for lane, x in enumerate(xs):
         page.small(x, top - 16, str(lane), ha="center")
     for row in range(steps + 1):  # the registers before the first step and after each
+        # the lanes whose sums are still needed: half as many after each step
         y, needed, offset = top + row * high, lanes >> row, lanes >> row + 1
         for lane, x in enumerate(xs):
             useful = lane < needed

@@ -23,9 +23,7 @@ def im2col(
     window: tuple[int, int] = (1, 1),
     element: tuple[int, int] = (2, 2),
 ) -> None:
-    """Draw how im2col turns a convolution into a matrix product: windows become columns, masks rows.
-
-    One channel.
+    """Draw how im2col turns a convolution of one channel into a matrix product: windows become columns, masks rows.
 
     Parameters
     ----------
@@ -48,7 +46,7 @@ def im2col(
     if not (0 <= element[0] < H and 0 <= element[1] < W):
         raise LabError(f"draw.im2col: there is no input {element}; the input is {H}×{W}")
     x = np.arange(H * W).reshape(H, W)  # the inputs' numbers in place of their values
-    # [Ho, Wo, K, K], then a row per place in the window and a column per output
+    # the windows, [Ho, Wo, K, K]; then a row per place in the window and a column per output
     u = (
         np.lib.stride_tricks.sliding_window_view(x, (K, K))
         .transpose(2, 3, 0, 1)
@@ -162,7 +160,7 @@ def fused_index(page: Page, layer: Layer | str, row: int, column: int) -> None:
         An element of u, [C K K, Ho Wo].
     """
     layer = as_layer(layer)
-    K, pixels = layer.K, layer.Ho * layer.Wo  # pixels: of an output map
+    K, pixels = layer.K, layer.Ho * layer.Wo  # pixels: of an output map; `layer.terms`: C K K
     if not (0 <= row < layer.terms and 0 <= column < pixels):
         size = f"{layer.terms:,} × {pixels:,} elements"
         raise LabError(f"draw.fused_index: u of {layer} has {size}; ({row}, {column}) is none")
@@ -175,7 +173,7 @@ def fused_index(page: Page, layer: Layer | str, row: int, column: int) -> None:
         "Divisions with remainder lead from u back to x",
         f"{layer.name}   ·   element ({row}, {column:,}) of u, [{layer.terms} × {pixels:,}]",
     )
-    offset = (c * layer.H + h + p) * layer.W + w + q
+    offset = (c * layer.H + h + p) * layer.W + w + q  # of the element in x, [C, H, W]
     for i, (color, name, formula, meaning, remark) in enumerate(
         (
             (
@@ -209,9 +207,8 @@ def fused_index(page: Page, layer: Layer | str, row: int, column: int) -> None:
     page.caption(x0, top - 14, f"x, channel {c}", f"{layer.H}×{layer.W}")
     page.rect(x0, top, width, height, style.FOG, style.FAINT, 1)
     page.rect(x0 + w * side, top + h * side, K * side, K * side, style.WARM, style.ORANGE, 2)
-    page.rect(
-        x0 + (w + q) * side, top + (h + p) * side, max(side, 5), max(side, 5), style.GREEN, zorder=4
-    )
+    size = max(side, 5)  # an input of fewer than 5 pixels would not be seen
+    page.rect(x0 + (w + q) * side, top + (h + p) * side, size, size, style.GREEN, zorder=4)
     page.small(x0, top + height + 20, f"window ({h}, {w})", style.AMBER, weight="bold")
     page.small(
         x0 + 130, top + height + 20, f"element ({h + p}, {w + q})", style.GREEN, weight="bold"
@@ -226,10 +223,12 @@ def fused_index(page: Page, layer: Layer | str, row: int, column: int) -> None:
 def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
     """Draw a thread at one column of the mask: which input meets which weight, and in which sum.
 
+    The thread computes several outputs, so each number that it has loaded serves several products.
+
     Parameters
     ----------
     rows, maps : int
-        Outputs in a column, and maps; at most 20 and 8.
+        Outputs of the thread in a column, and in how many maps; at most 20 and 8.
     K : int
         Side of the mask, at most 7.
     """
@@ -239,7 +238,7 @@ def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
         )
     inputs, products = rows + K - 1, rows * maps * K
     loads, left, top = inputs + maps * K, 96, 138
-    # 24: the other maps, behind
+    # the side of a cell, in pixels; 24: for the other maps, behind
     cell = min(30, 268 / rows, (style.WIDTH - 26 - left - 24 * (maps > 1)) / inputs)
     page.open(
         top + rows * cell + 84 + 20 * (maps > 1),
@@ -305,11 +304,12 @@ def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
 def place_weights(K: int) -> np.ndarray:
     """Return where the left operand of a product on tensor cores has a weight, and no zero: [16, terms] of bool.
 
+    Four outputs share a window of inputs that is larger than the mask; around the mask are zeros.
     Row 8 w + 2 m + h is output (h, w) of a square of 2 × 2 in map m of 4; its terms are the inputs
     of the window that the square shares, row after row, 8 in each. The mask is K × K.
     """
     high = (K + SIDE) // 2 * 2  # rows of a window: K + 1, made even, since a product takes two
-    # axes: column of the output, map, row of the output, row and column of the input
+    # axes: column of the output (2), map (4), row of the output (2), row and column (8) of the input
     where = np.zeros((SIDE, MAPS, SIDE, high, WIDE), bool)
     for w, h in np.ndindex(SIDE, SIDE):
         where[w, :, h, h : h + K, w : w + K] = True  # output (h, w) moves the mask by (h, w)
@@ -399,7 +399,8 @@ def stack(page: Page, down: int = 2, tall: int = 4) -> None:
     if down not in (1, 2) or not 1 <= tall <= 7:
         raise LabError(f"draw.stack: down, tall = {down}, {tall}: down is 1 or 2, tall from 1 to 7")
     channels, high = 3 - down, 6 + down  # high: rows of a window, K + down - 1
-    cell, broad, top = 16, 26 * down, 124 - 20 * down  # pixels: height and width of a cell
+    # pixels: height and width of a cell; top of the first row
+    cell, broad, top = 16, 26 * down, 124 - 20 * down
     rows = high + down * (tall - 1)  # of the image
     # Numbers of the cells, -1 for none. Columns: the lanes of four words, a gap, and for each
     # window the k-step that takes the row.
@@ -417,7 +418,8 @@ def stack(page: Page, down: int = 2, tall: int = 4) -> None:
     else:
         message = f"Two rows, b[0] and b[1], are loaded once for {count(min(tall, 4), 'window')}"
         marked = np.zeros(numbers.shape, bool)
-        marked[:, (rows - 1) // 4 * 2 + np.arange(2)] = True  # two rows in the middle
+        # two rows in the middle: an even one, with which a k-step begins, and the next
+        marked[:, (rows - 1) // 4 * 2 + np.arange(2)] = True
     page.open(
         top + rows * cell + 14,
         message,
@@ -545,7 +547,8 @@ def pool(page: Page, lane: int = 0) -> None:
     """
     if not 0 <= lane < WARP:
         raise LabError(f"draw.pool: lane {lane}; a warp's lanes are 0 to {WARP - 1}")
-    # A lane's first row of the product is lane // 4, whose lowest bit is the row in the square.
+    # A lane's first row of the product is lane // 4, whose lowest bit is the row in the square: so bit 2 of
+    # the lane's number tells the upper row of a square from the lower one.
     upper, lower = lane & ~4, lane | 4
     pair = {upper: style.ORANGE, lower: style.SKY}
     m, _, first = locate_sums(upper)[0]  # the map of both lanes, and their first column

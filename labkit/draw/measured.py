@@ -52,7 +52,10 @@ class Measured:
         return batch
 
     def subtitle(self, *parts: object) -> str:
-        """Return a figure's subtitle: the parts that are not empty, the device and the date, in one line."""
+        """Return a figure's subtitle in one line: the parts that are not empty, the device and the date.
+
+        The device is followed by "recorded" if the table has recorded times.
+        """
         # a note, such as that these are no GPU's times, names the device already
         name = "" if self.note else self.device
         return join_parts(

@@ -41,6 +41,7 @@ def steps(
             raise LabError(
                 f"draw.steps: a move leads beyond a row of {size} or of {next_size} cells"
             )
+    # pixels: left edge of the widest row, width of a cell; _TOP: the first row, _HIGH: a cell, _GAP: between rows
     left = 34 + widest(rows)
     pitch = min(64, (WIDTH - 16 - left) / max(sizes))
     height = _TOP + len(sizes) * (_HIGH + _GAP) - _GAP + 16
@@ -64,7 +65,7 @@ def steps(
             page.text(
                 x + pitch / 2, y + 17, str(text), ha="center", color=ink_on(face), size=style.SMALL
             )
-        for a, b in moves[i] if i < len(moves) else ():
+        for a, b in moves[i] if i < len(moves) else ():  # none from the last row
             xs = begins[i] + (a + 0.5) * pitch, begins[i + 1] + (b + 0.5) * pitch
             color = style.BLUE if arrivals[i + 1][b] > 1 else style.PALE
             page.line(xs, [y + _HIGH, y + _HIGH + _GAP], color, 1.2, zorder=0.5)
@@ -194,7 +195,8 @@ def ring(
         How long the consumers read a tile.
     rings : mapping of str to (int, str)
         A panel's name, the number of stages (tiles that the buffer has room for), and what the
-        producer does when a tile is full: "bar.sync" (it waits for the consumers) or "bar.arrive".
+        producer does when a tile is full: "bar.sync" (it waits for the consumers) or "bar.arrive" (it goes
+        on). By default one stage with the first and three with the second.
     """
     rings = rings or {"one buffer": (1, "bar.sync"), "three stages": (3, "bar.arrive")}
     if not 1 <= len(load) <= WARP or not all(0 < time < 1e6 for time in (*load, read)):
@@ -272,9 +274,10 @@ _LAST_HALF, _FIRST_INFINITE = -24, 16  # powers of two: the smallest half; where
 def split_bits(exponent: int) -> tuple[int, int, int]:
     """Return how many of a float's 24 bits its high part has, its low part, and neither, such as (11, 12, 1).
 
-    Both parts are halves. The float is at least half of 2^exponent, and below it. The high part has
-    11 bits. The low part has 11, and its sign is worth one more. Neither reaches below 2^-24. From
-    2^16 on the high part is infinite: no bit is left.
+    The parts are two float16 numbers ("halves"), whose sum stands for the float on tensor cores.
+    The float is at least half of 2^exponent, and below it. The high part has 11 bits. The low part
+    has 11, and its sign is worth one more. Neither reaches below 2^-24. From 2^16 on the high part
+    is infinite: no bit is left.
     """
     if exponent > _FIRST_INFINITE:
         return 0, 0, 24
@@ -291,12 +294,12 @@ def _write_power(exponent: int) -> str:
 
 @on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def bits(page: Page, exponents: Sequence[int] = (14, 0, -8, -14, -20), scale: int = 0) -> None:
-    """Draw which bits of floats are in their high half, which in their low half, and which are lost.
+    """Draw floats that are split into two float16 numbers ("halves"): which bits each half has, and which are lost.
 
     Parameters
     ----------
     exponents : sequence of int
-        A row per number: it is at least half of this power of two, and below it.
+        A row per number: it is at least half of 2^exponent, and below it.
     scale : int
         Each number is multiplied by 2^scale before it is split.
     """
@@ -359,7 +362,7 @@ def descriptor(page: Page, columns: int = 16, at: int = 1024) -> None:
     at : int
         Where they begin in shared memory, a multiple of 16 bytes.
     """
-    # a field of 14 bits, in units of 16 bytes
+    # the address is a field of 14 bits, in units of 16 bytes
     if columns not in (8, 16) or at % 16 or not 0 <= at < 1 << 18:
         raise LabError(
             f"draw.descriptor: 8 or 16 columns at a multiple of 16 below 262,144; got {columns} at {at}"
@@ -388,7 +391,7 @@ def descriptor(page: Page, columns: int = 16, at: int = 1024) -> None:
         page.small(12, 166, "NEXT")
     page.arrow(330, 440, 140, style.INK, 1.4)
     page.small(362, 132, "APART")
-    # Name and value, the first bit, the bit after the last. NEXT and APART are distances: from a block
+    # Name and value, the lowest bit, the bit after the highest. NEXT and APART are distances: from a block
     # to the next eight columns, and to the other terms of the same columns.
     fields = (
         ("swizzle: 0", 62, 64, style.HAIR),

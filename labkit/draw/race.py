@@ -32,7 +32,8 @@ def race(page: Page, found: Findings) -> None:
     if not rows:
         raise LabError(f"there is no race of two known accesses to draw. {found.verdict()}")
     row, between_blocks = rows[0], rows[0]["kind"] == "race between blocks"
-    missing = {  # for the title, and for the line between the accesses
+    # why nothing orders the accesses: for the title, and for the line between the accesses
+    missing = {
         "race between blocks": (
             "nothing orders two blocks",
             "no order: the blocks of a launch run in any order",
@@ -48,6 +49,7 @@ def race(page: Page, found: Findings) -> None:
             "no __syncthreads() here: either access may come first",
         ),
     )
+    # the array in which the address lies, a dict, if the engine knows it
     buffer = row["buffer"] if isinstance(row["buffer"], dict) else {}
     where = buffer.get("name") or ("shared or global memory" if not buffer else "the same array")
     element = (
@@ -61,7 +63,7 @@ def race(page: Page, found: Findings) -> None:
         f"kernel {row['kernel']}   ·   {block}racecheck counted {row['count']:,} of these",
     )
     texts = []
-    # lane 0 on the left, lane 1 on the right
+    # a lane of the timeline for each access: the first on the left, the one that racecheck reports on the right
     for lane, (access, top) in enumerate(((row["other"], 92), (row, 236))):
         x = 14 + lane * (page.width - 28 - _WIDE)
         who = (
@@ -71,7 +73,8 @@ def race(page: Page, found: Findings) -> None:
         )
         who += " of another block" * (between_blocks and not lane)
         edge = x + lane * _WIDE  # the box's outer edge
-        page.line([edge + (1 - 2 * lane) * 22] * 2, [84, 312], style.FAINT, 3, zorder=0)
+        inside = edge + (22 if lane == 0 else -22)
+        page.line([inside, inside], [84, 312], style.FAINT, 3, zorder=0)
         page.text(edge, 78, who, weight="bold", ha="right" if lane else "left")
         does = f"{_DOES.get(access.get('op'), 'accesses')} {element} of {where}"
         page.rect(x, top, _WIDE, _HIGH, style.TINT if lane == 0 else style.WARM)

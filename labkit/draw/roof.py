@@ -28,6 +28,9 @@ def roofline(
 ) -> None:
     """Draw arithmetic rate against arithmetic intensity, the rungs as points under the device's roof.
 
+    The roof is the highest rate at an intensity: what device memory delivers, or what the arithmetic
+    units compute. Reference rates are those that programs reach in practice.
+
     Parameters
     ----------
     points : DataFrame or iterable of (label, intensity, gflop_s)
@@ -69,7 +72,8 @@ def roofline(
         }
         bandwidths = bandwidths or {"memory reference": rates["reference_bandwidth"] / 1e9}
     # the first of each are the roof
-    (peak, *others), (bandwidth, *slower) = (peaks.values(), bandwidths.values())
+    peak, *others = peaks.values()
+    bandwidth, *slower = bandwidths.values()
     ridge = peak / bandwidth  # the intensity at which the roof becomes level
     label, x, y = points[-1]  # of the title
     _, xs, ys = zip(*points, strict=True)
@@ -126,7 +130,8 @@ def roofline(
         )
     _name_roof(ax, peaks, bandwidths, low, high, ridge)
     for point in points:
-        last, (_, x, y) = point is points[-1], point
+        last = point is points[-1]  # the one of the title
+        _, x, y = point
         ax.plot([x, x], [y, roof(x)], color=style.FAINT, lw=1, zorder=1)
         ax.plot(
             x,
@@ -146,6 +151,7 @@ def roofline(
         f"Roofline, log scales: {bandwidth:,.0f} GB/s up to {ridge:.3g} FLOP per byte, then {peak:,.0f} "
         f"GFLOP/s. {texts}."
     )
+    # a notebook's text output: without numbers, so that it is the same in each run
     page.plain = "Figure: the roofline, with a point for each rung"
 
 

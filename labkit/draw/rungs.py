@@ -51,7 +51,7 @@ def ladder(
     data = Measured(table, _COLUMNS, "draw.ladder", device, date)
     batch, rows = data.keep_largest_batch(), data.rows
     layers, rungs = list(rows["layer"].unique()), list(rows["label"].unique())
-    if library is not None:
+    if library is not None:  # further rows of the same form, as if they were rungs
         rows = pd.concat([rows, _read_library(library, layers, batch, data.device)])
     rows = _compare_rows(rows, rungs)
     labels, highlight = list(rows["label"].unique()), rungs[-1] if highlight is None else highlight
@@ -62,12 +62,14 @@ def ladder(
     message = _write_verdict(highlight, rows[rows["label"] == highlight])
     page.open(_TOP + math.ceil(len(layers) / across) * tall, message, subtitle, data.note)
     _draw_key(page, compared=len(rungs) > 1)
+    # the dots of the subtitle become commas, for readers who hear the text
     about = f"{subtitle.replace('   ·   ', ', ')}. {data.note}".strip()
     page.alt = f"Dot chart, op time, log scale. {message}. {about}"
+    # a notebook's text output: without numbers, so that it is the same in each run
     page.plain = "Figure: the ladder, op time over reference time for each rung"
     left = 22 + widest(labels, weight="bold")
     width = (page.width - left - 12 - _GAP * (across - 1)) / across
-    # room for the times, which `_compare_rows` has added as texts
+    # room on the right for the times, which `_compare_rows` has added as texts
     room = widest(rows["text"], weight="bold") + 14
     for i, name in enumerate(layers):
         x, y = left + i % across * (width + _GAP), _TOP + i // across * tall + head

@@ -63,7 +63,7 @@ def network(
             window = round(layer.Ho / following.H)
             steps.append(("max-pool", f"{window}×{window}", window, 0))
             stages.append((following.C, following.H))
-    # `tail`: steps after the last convolution, each with the stage that it makes
+    # `tail`: steps after the last convolution: the four entries of a step, then the two of the stage that it makes
     steps += [step[:4] for step in tail]
     stages += [step[4:] for step in tail]
     total, convolved = sum(macs for *_, macs in steps), sum(layer.macs(1) for layer in layers)
@@ -85,6 +85,7 @@ def network(
         (12 + 52 * (side / 86) ** 0.8, 3.5 * (min(maps, 8) - 1)) if side > 1 else (9, 0)
         for maps, side in stages
     ]
+    # pixels: what the stages leave for the arrows between them; y of the middle of the row
     spare, middle = page.width - 64 - sum(map(sum, sizes)), 152
     gap = min(104, spare / len(steps))
     x, page.alt = 32 + (spare - gap * len(steps)) / 2, f"{name} as a row of feature maps: "
@@ -107,7 +108,7 @@ def network(
             page.arrow(start, end, middle, color, 2 if conv else 1.2)
             page.small((start + end) / 2, 80, step, color, ha="center", weight="bold")
             page.small((start + end) / 2, 96, detail, color, ha="center")
-            if window:  # of one value of the next map
+            if window:  # what one value of the next map is made of; 0 for a fully connected layer
                 cell = max(4, w * window / side)
                 page.frame(x + 4, middle - w / 2 + d / 2 + 4, cell, cell, style.ORANGE, 1.6)
         x += w + d + gap
@@ -115,6 +116,7 @@ def network(
     if times:
         whole = f"{sum(times.values()):.3g} ms"
         bars.append(_draw_shares(page, 318, "time", times, whole, above=True))
+        # measured times differ from run to run: a notebook's text output is without numbers
         page.plain = f"Figure: {name} as a row of feature maps, with each step's share of the work"
     page.alt += f". Shares of the {'; of the '.join(bars)}."
 
@@ -188,6 +190,7 @@ def images(
     pictures : array, shape [N, H, W] or [N, 1, H, W]
     labels : sequence of int, length N
     predictions : sequence of int, length N, optional
+        What a network read in each image.
     """
     pictures = np.asarray(pictures, dtype=np.float32)
     pictures = pictures[:, 0] if pictures.ndim == 4 else pictures
@@ -199,7 +202,7 @@ def images(
             f"draw.images got pictures of shape {pictures.shape}, {counts}: one each per image"
         )
     n, answers = len(pictures), labels if predictions is None else predictions
-    words, others = ([str(int(i)) for i in classes] for classes in (labels, answers))
+    words, others = ([str(int(i)) for i in classes] for classes in (labels, answers))  # "7"
     wrong = [word != other for word, other in zip(words, others, strict=True)]
     message, note = "What the network gets to see", f"{n} images, each with its label"
     if predictions is not None:
@@ -212,7 +215,7 @@ def images(
             wrong
         )
     columns = min(10, n)
-    # as for seven, so that few images are not too large
+    # pixels from one image to the next: at most as for seven columns, so that few images are not too large
     pitch = (style.WIDTH - 16) / max(columns, 7)
     side = pitch - 8
     page.open(70 + -(-n // columns) * (side + 26), message, note)
@@ -264,13 +267,13 @@ def convolution(page: Page, layer: Layer | str) -> None:
     x2, first = x1 + K * cell + gap, x0 + c * cell
 
     page.caption(x0, y - 14, "input x", f"{C}×{layer.H}×{layer.W}, a corner")
-    # Columns of one window, of both, of the other.
-    for column, across, face in (
+    # first column, number of columns, colour: those of one window only, of both, of the other only
+    for column, width, face in (
         (0, 1, style.OVERLAP),
         (1, K - 1, style.STONE),
         (K, 1, style.SAND),
     ):
-        page.rect(first + column * cell, top, across * cell, K * cell, face)
+        page.rect(first + column * cell, top, width * cell, K * cell, face)
     page.cells(x0, y, rows, columns, cell)
     page.frame(first, top, K * cell, K * cell, style.BLUE, 2.5)
     page.frame(first + cell, top + 4, K * cell - 2, K * cell - 8, style.ORANGE, 2.5)
@@ -360,7 +363,7 @@ def grid(
 
     page.caption(x0, y - 14, "output map", f"{layer.Ho}×{layer.Wo}")
     draw_cover(page, x0, y, layer, bx, by, scale, 0.9)
-    # the last block of the first row that lies in the map is the one drawn large
+    # the last block of the first row that lies wholly in the map is the one drawn large; px: its left edge
     px = x0 + max(0, layer.Wo // bx - 1) * bx * scale
     page.rect(px, y, bx * scale, by * scale, style.BLUE, style.PAPER, 1, zorder=3)
     if idle:
@@ -374,6 +377,7 @@ def grid(
         )
     else:
         page.small(x0, y + high + 20, f"{launched:,} threads, none idle")
+    # dashed lines from the corners of this block to those of the large one
     for near, far in ((y, y), (y + by * scale, y + by * cell)):
         page.line([px + bx * scale, x1], [near, far], style.INK, 0.9, ls=(0, (3, 3)), zorder=4)
 
@@ -416,7 +420,12 @@ def grid(
 def draw_cover(
     page: Page, x: float, y: float, layer: Layer, bx: int, by: int, scale: float, lw: float
 ) -> None:
-    """Draw an output map under blocks or tiles of bx × by, hatched outside of the map; `scale`: pixels per output."""
+    """Draw an output map under blocks or tiles of bx × by, hatched outside of the map.
+
+    Its upper left corner is (x, y); `scale` is in pixels per output; `lw`, the width of the blocks' edges, is
+    in points.
+    """
+    # blocks across and down; width and height of the map, in pixels
     nx, ny, w, h = -(-layer.Wo // bx), -(-layer.Ho // by), layer.Wo * scale, layer.Ho * scale
     if (nx * bx, ny * by) != (layer.Wo, layer.Ho):
         page.rect(x, y, nx * bx * scale, ny * by * scale, style.WARM, style.ORANGE, 0, hatch="////")

@@ -112,7 +112,11 @@ LabError
 
 
 def on_new_page(draw: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a function draw(page, …): the result makes the page, calls it, saves the page as `path` or shows it."""
+    """Decorate a function draw(page, …): the result makes the page, calls draw, and saves the page or shows it.
+
+    The result takes the other arguments of draw, and the keywords `title`, `subtitle` and `path`, the file to
+    save to; without `path` the page is shown.
+    """
 
     @functools.wraps(draw)
     def draw_figure(*args, title=None, subtitle=None, path=None, **options):
@@ -125,9 +129,9 @@ def on_new_page(draw: Callable[..., None]) -> Callable[..., None]:
             else:
                 _show(page)
 
-    # The signature and the docstring for help() and the API reference: without `page`, with the
-    # shared arguments.
-    own = list(inspect.signature(draw).parameters.values())[1:]
+    # The signature and the docstring for help() and the API reference have the shared arguments, too, which
+    # `_SHARED` describes.
+    own = list(inspect.signature(draw).parameters.values())[1:]  # without `page`
     shared = [
         inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation="str | None"
@@ -163,10 +167,11 @@ class Page:
         moves all else down. `pixels` becomes the transform from CSS pixels, y downwards, to those
         of Matplotlib.
         """
-        self._down = 19 if note else 0
+        self._down = 19 if note else 0  # pixels: the height of the note's line
         self.width, self.height = width, round(height) + self._down
         self.fig = Figure(figsize=(width / DPI, self.height / DPI), dpi=DPI)
         FigureCanvasAgg(self.fig)  # becomes the figure's canvas: draws into memory, in no window
+        # to inches, y upwards from the lower edge; then, by Matplotlib's own transform, to its pixels
         pixels = Affine2D().scale(1 / DPI, -1 / DPI).translate(0, (self.height - self._down) / DPI)
         self.pixels = pixels + self.fig.dpi_scale_trans
         # a title that the caller of the figure gave replaces this one; a subtitle of his is added
@@ -175,7 +180,7 @@ class Page:
             (44, join_parts(self._subtitle, subtitle), NORMAL, "normal", MUTED),
             (63, note, NORMAL, "bold", AMBER),
         ):
-            # 12 pixels of margin on each side
+            # a text that is too wide gets smaller; 12 pixels of margin on each side
             while size > 5 and wide(text, size, weight) > width - 24:
                 size *= 0.96
             self.text(12, y - self._down, text, size=size, weight=weight, color=color)
@@ -184,7 +189,8 @@ class Page:
         self, left: float, top: float, right: float, bottom: float, log: str = "", **options: Any
     ) -> Axes:
         """Add and return axes between these edges; `log`: the logarithmic axes, "x" or "xy"; options: of `Axes.set`."""
-        w, h = self.width, self.height  # `_down`: the pixels by which a note moves all else
+        # Matplotlib takes parts of the figure, y upwards. `_down`: the pixels by which a note moves all else
+        w, h = self.width, self.height
         ax = self.fig.add_axes(
             (left / w, 1 - (bottom + self._down) / h, (right - left) / w, (bottom - top) / h)
         )
@@ -224,7 +230,10 @@ class Page:
         self.text(x + (wide(name + "  ", weight="bold") if name else 0), y, detail, color=MUTED)
 
     def legend(self, x: float, y: float, colors: Mapping[str, str]) -> tuple[float, float]:
-        """Draw a square and a name for each of `colors`, in one line or more; return (x, y) behind the last one."""
+        """Draw a square and a name for each of `colors`, name -> colour; return (x, y) behind the last one.
+
+        A name that does not fit begins a new line, 18 pixels below.
+        """
         left = x
         for name, color in colors.items():
             width = 16 + wide(name, SMALL)
@@ -337,7 +346,7 @@ class Page:
             image,
             cmap="gray_r",
             vmin=0,
-            vmax=image.max() or 1,
+            vmax=image.max() or 1,  # black: the largest value; 1 if all are 0
             aspect="auto",
             interpolation="nearest",
         )
@@ -347,7 +356,7 @@ def save(page: Page, path: str | Path) -> None:
     """Write the page as PNG, whole or not at all; LabError if `path` is no .png or is a file of someone else."""
     if Path(path).suffix != ".png":
         raise LabError(f"cannot save a figure as {Path(path).name}: name it .png")
-    # A figure of the lab has the mark that `png` leaves.
+    # a figure of the lab has the mark that `png` leaves: a text chunk of PNG, "Description"
     if Path(path).is_file() and b"iTXtDescription" not in Path(path).read_bytes():
         raise LabError(
             f"{path} is there, and is no figure of the lab: remove it, or choose another name"
@@ -405,6 +414,7 @@ def log_ticks(low: float, high: float, digits: tuple[int, ...]) -> list[float]:
     """Return the ticks of a logarithmic axis: the numbers from low to high that are a digit times a power of ten."""
     return [
         tick
+        # 99: more ticks than there are, so that none is left out
         for tick in LogLocator(subs=digits, numticks=99).tick_values(low, high)
         if low <= tick <= high
     ]
@@ -413,8 +423,9 @@ def log_ticks(low: float, high: float, digits: tuple[int, ...]) -> list[float]:
 def name_ends(
     page: Page, ax: Axes, right: float, ends: Mapping[str, tuple[float, str]], bold: Iterable[str]
 ) -> None:
-    """Write the names of lines, from x = `right`, at the height of their right ends, but at least 16 pixels apart.
+    """Write the names of lines on axes, from x = `right`, at the height of their right ends.
 
+    The names are at least 16 pixels apart, so that they can be read if lines end close together.
     `ends` maps the name of each line to its last value and its colour; the names in `bold` are
     bold.
     """
@@ -423,16 +434,16 @@ def name_ends(
         ax, [(1, ax.get_ylim()[0]), *((1, value) for value, _ in ends.values())]
     )[:, 1]
     # From the top down: a name that is too near to the one above moves down.
-    names, places = zip(
-        *sorted(zip(ends, heights, strict=True), key=lambda end: end[1]), strict=True
-    )
+    ordered = sorted(zip(ends, heights, strict=True), key=lambda end: end[1])
+    names, places = [name for name, _ in ordered], [height for _, height in ordered]
     down = accumulate(places, lambda above, place: max(place, above + 16))
     # Then from the bottom up: the lowest baseline (place + 4) is at most on the x axis, `low`, and
     # a name that is too near to the one below moves up. `initial` stands for one below the axis.
     up = accumulate(
         reversed([*down]), lambda below, place: min(place, below - 16), initial=low + 12
     )
-    for name, place in zip(reversed(names), [*up][1:], strict=True):
+    for name, place in zip(reversed(names), [*up][1:], strict=True):  # [1:]: without `initial`
+        # the line's colour, or a darker one if that is too light for text
         color = READABLE.get(ends[name][1], ends[name][1])
         page.small(right, place + 4, name, color=color, weight="bold" if name in bold else "normal")
 
@@ -457,7 +468,7 @@ def widest(texts: Iterable[object], size: float = NORMAL, weight: str = "normal"
 
 def percent(share: float) -> str:
     """Return a share from 0 to 1 as text: "42 %", or "3.1 %" below 10 %."""
-    # 9.95 % is "10 %"
+    # from 9.95 % on it is "10 %", not "10.0 %"; 0 is "0 %"
     return f"{share * 100:.0f} %" if share >= 0.0995 or share == 0 else f"{share * 100:.1f} %"
 
 

@@ -17,6 +17,9 @@ from labkit.spec.layers import Layer, as_layer
 def tile(page: Page, T: int = 16, K: int = 7) -> None:
     """Draw what a block with shared memory loads for T × T outputs: the tile and its halo, in passes of T × T threads.
 
+    The halo is the inputs beyond the tile, below it and to its right, that the windows of its last outputs
+    need. In a pass each thread loads one input.
+
     Parameters
     ----------
     T : int
@@ -30,6 +33,7 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
             "at least 1"
         )
     side = T + K - 1
+    # inputs that the outputs ask for, each window on its own; inputs of the tile; pixels of a cell
     asked, loaded, cell = T * T * K * K, side * side, min(13.0, 276 / side)
     # of the passes: row and column of the first input
     corners = [(i, j) for i in range(0, side, T) for j in range(0, side, T)]
@@ -98,7 +102,7 @@ def tilings(page: Page, layer: Layer | str) -> None:
     layer : Layer or its name
     """
     layer = as_layer(layer)
-    widths = (8, 16, 27, 32)  # sides of square tiles, one thread per output
+    widths = (8, 16, 27, 32)  # sides of square tiles, in outputs, of one thread each
     rows = [compute_costs(layer, width) for width in widths]
     idle = [row["idle"] for row in rows]
     message = (
@@ -106,6 +110,7 @@ def tilings(page: Page, layer: Layer | str) -> None:
     )
     message += f", {percent(min(idle))} under tiles of {widths[idle.index(min(idle))]}"
     left, y, pitch = 200, 92, (style.WIDTH - 200) / len(widths)
+    # the largest side of a map that tiles cover, in outputs: whole tiles reach beyond the map
     reach = max(width * -(-max(layer.Wo, layer.Ho) // width) for width in widths)
     scale = min(128.0, pitch - 16) / reach
     lines = {
@@ -124,7 +129,7 @@ def tilings(page: Page, layer: Layer | str) -> None:
         page.caption(left + i * pitch, y - 12, f"tile {width}", f"{row['down']}×{row['across']}")
         draw_cover(page, left + i * pitch, y, layer, width, width, scale, 0.7)
         for n, (name, values) in enumerate(lines.items()):
-            # the first line is the message
+            # the first line, which the title is about, in amber
             ink, weight = (style.INK, "normal") if n else (style.AMBER, "bold")
             baseline = y + reach * scale + 28 + 21 * n
             page.small(12, baseline, "" if i else name, style.MUTED if n else style.AMBER)
@@ -136,9 +141,9 @@ def tilings(page: Page, layer: Layer | str) -> None:
 def compute_costs(layer: Layer, width: int) -> dict[str, float]:
     """Return the costs of tiles of width × width outputs on a layer.
 
-    across, down (tiles), idle (share of the threads without an output), loaded (inputs loaded per
-    input of the image), bytes (shared memory per block), wavefronts (mean of a warp's shared load,
-    with the tile's rows one after another).
+    The keys: across, down (tiles), idle (share of the threads without an output), loaded (inputs loaded
+    per input of the image), bytes (shared memory per block, for one channel), wavefronts (of a warp's load
+    from shared memory, in the mean, with the tile's rows one after another).
     """
     across, down = -(-layer.Wo // width), -(-layer.Ho // width)
     side = width + layer.K - 1  # of an input tile
@@ -156,9 +161,12 @@ def compute_costs(layer: Layer, width: int) -> dict[str, float]:
 
 
 def count_wavefronts(width: int, distance: int) -> list[int]:
-    """Return the wavefronts of each warp of width × width threads, where thread (x, y) loads word y · distance + x."""
+    """Return the wavefronts of each warp of width × width threads, where thread (x, y) loads word y · distance + x.
+
+    The words are of 4 bytes, in shared memory. In a wavefront each of its 32 banks serves one word.
+    """
     threads = np.arange(width**2)
-    # all different, so the lanes of a bank take a wavefront each
+    # the words of a warp are all different, so lanes that meet in a bank take a wavefront each
     words = threads // width * distance + threads % width
     return [
         int(np.bincount(words[first : first + WARP] % BANKS).max())
@@ -168,13 +176,15 @@ def count_wavefronts(width: int, distance: int) -> list[int]:
 
 @on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def gemm_tiles(page: Page, layer: Layer | str, tile: int = 16) -> None:
-    """Draw the three matrices of the product cut into tiles, and which part of the tiles exists.
+    """Draw a layer as the matrix product y = k u, cut into tiles: which part of the tiles exists.
+
+    k has a row of weights per map; u has a window of inputs per column, as im2col makes it.
 
     Parameters
     ----------
     layer : Layer or its name
     tile : int
-        Side of the square tiles: a block computes one tile of y.
+        Side of the square tiles, in elements: a block computes one tile of y.
     """
     layer = as_layer(layer)
     if not (isinstance(tile, int) and tile > 0):
@@ -274,6 +284,9 @@ def gemm_tiles(page: Page, layer: Layer | str, tile: int = 16) -> None:
 @on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def wmma_fill(page: Page, maps: Sequence[int]) -> None:
     """Draw how full the tiles of each WMMA shape are, and how often the inputs are read, by the number of maps.
+
+    WMMA, CUDA's warp matrix product on tensor cores, has tiles of fixed shapes: maps that are missing are
+    rows of zeros.
 
     Parameters
     ----------

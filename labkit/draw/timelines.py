@@ -27,7 +27,8 @@ def gantt(
 ) -> None:
     """Draw copies and kernels of each stream over the time, and how busy each kind was.
 
-    A step too short to be seen is drawn as a thin line.
+    A batch is cut into chunks of images; each chunk takes three steps in a stream. A step too short
+    to be seen is drawn as a thin line.
 
     Parameters
     ----------
@@ -38,6 +39,7 @@ def gantt(
     reference_ms : float, optional
         A time to mark: what the link between host and GPU needs for the copies.
     """
+    # name -> timeline, "" for a single one; below, each begins at 0 ms
     several = dict(timeline) if isinstance(timeline, Mapping) else {"": timeline}
     if not several:
         raise LabError("draw.gantt got no timeline: run a pipeline with events first")
@@ -53,7 +55,7 @@ def gantt(
     heights = [
         24 * bool(name) + _LANE * rows["stream"].nunique() + 100 for name, rows in several.items()
     ]
-    last = list(several.values())[-1]
+    last = list(several.values())[-1]  # the title is about the last timeline
     what = busy_ms(last).idxmax()  # the kind of step that is busy longest
     where = "the multiprocessors" if what == "kernel" else "the link"
     share = percent(busy_ms(last)[what] / span_ms(last))
@@ -66,6 +68,7 @@ def gantt(
     x, _ = page.legend(_LEFT, 66, _COLORS)
     page.small(x, 66, "one under the other in a stream’s lane; numbered by chunk")
     page.alt = "Gantt chart of copies and kernels."
+    # a notebook's text output: without numbers, so that it is the same in each run
     page.plain = "Figure: Gantt chart of the copies and kernels on each stream"
     top, ticks = 84, _round_ticks(0, end)
     for (name, rows), height in zip(several.items(), heights, strict=True):
@@ -74,7 +77,7 @@ def gantt(
         page.alt += f" {name + ': ' if name else ''}{words}"
         top += height
     marked = f"the link’s reference time, {ms(reference_ms)}" if reference_ms else ""
-    set_ticks(page.fig.axes[-1].xaxis, ticks)
+    set_ticks(page.fig.axes[-1].xaxis, ticks)  # the axes of the last panel get numbers
     page.small(
         page.width - _RIGHT,
         bottom + 34,
@@ -168,6 +171,8 @@ def chunk_sizes(
 ) -> None:
     """Draw the layer time over the images per chunk, a line for each number of streams.
 
+    The layer time is that of a batch with its copies from and to the host, which streams overlap with kernels.
+
     Parameters
     ----------
     table : DataFrame
@@ -200,6 +205,7 @@ def chunk_sizes(
         ylabel="layer time, buffers kept (ms)",
     )
     page.alt = "Line chart, layer time over the images per chunk."
+    # a notebook's text output: without numbers, so that it is the same in each run
     page.plain = "Figure: layer time over the images per chunk, a line for each number of streams"
     lines = {
         count(n, "stream"): rows.sort_values("chunk").set_index("chunk")["steady_ms"]
@@ -225,7 +231,7 @@ def chunk_sizes(
     )
     chunks = sorted(table["chunk"].unique())
     high = 1.03 * max(ax.get_ylim()[1], reference_ms or 0)
-    # room for the line's name
+    # room below the reference line for its name
     low = reference_ms - 0.15 * (high - reference_ms) if reference_ms else 0
     ax.set(xlim=(chunks[0] / 1.15, chunks[-1] * 1.15), ylim=(low, high))
     set_ticks(ax.xaxis, chunks)

@@ -22,13 +22,13 @@ def _write_ratio(ratio: float) -> str:
 
 @on_new_page  # makes `page` (in CSS pixels), then shows or saves it: callers give the rest
 def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
-    """Draw the time of kernels, each beside a published one.
+    """Draw the measured time of kernels, each beside a time that was published for it, on another GPU.
 
     Parameters
     ----------
     table : DataFrame
-        ``kernel`` (each has a scale of its own), ``label``, ``us`` (microseconds) and
-        ``published_us``, NaN if nothing was published.
+        A row per bar or pair of bars: ``kernel`` (its heading; each has a scale of its own), ``label``,
+        ``us`` (microseconds) and ``published_us``, NaN if nothing was published.
     device : str
         The device that `us` was measured on.
     """
@@ -46,6 +46,7 @@ def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
     page.legend(26, 70, {device or "measured": style.BLUE, "published, on another GPU": style.PALE})
     left, top = 30 + widest(table["label"]), 84
     page.alt = "Bar chart, microseconds per launch."
+    # a notebook's text output: without numbers, so that it is the same in each run
     page.plain = "Figure: the time of kernels beside the published ones"
     for name, rows in groups.items():
         page.text(26, top + 18, name, weight="bold")
@@ -100,7 +101,9 @@ def accuracies(page: Page, curves: Mapping[str, pd.Series]) -> None:
     set_ticks(ax.xaxis, MaxNLocator(8, integer=True).tick_values(0, most))
     ax.set_xlim(0, most)
     page.small(12, 66, "%")
-    page.alt, page.plain = "Line chart, accuracy over epochs.", "Figure: accuracy over epochs"
+    page.alt = "Line chart, accuracy over epochs."
+    # a notebook's text output: without numbers, so that it is the same in each run
+    page.plain = "Figure: accuracy over epochs"
     ends = {}  # a line's name -> its last value and its colour, for `name_ends`
     # behind the last of the five colours, the first comes again
     for (name, curve), color in zip(curves.items(), cycle(style.CYCLE), strict=False):
@@ -123,9 +126,10 @@ def epoch_times(
     Parameters
     ----------
     lines : mapping of str to Series
-        Seconds, indexed by the batch. The first line is that of the title, its name is bold.
+        Name -> seconds, indexed by the batch, the images per step. The first line is that of the
+        title, its name is bold.
     levels : mapping of str to float, optional
-        Seconds of trainings with one image per step: horizontal lines.
+        Name -> seconds of trainings with one image per step: horizontal lines.
     device : str
         What measured it: a part of the subtitle.
     """
@@ -142,6 +146,7 @@ def epoch_times(
     right = page.width - 18 - widest([*lines, *levels], SMALL, "bold")
     ax = page.axes(62, 66, right - 8, 312, log="xy", xlabel="images per step")
     page.alt = "Line chart, seconds per epoch."
+    # a notebook's text output: without numbers, so that it is the same in each run
     page.plain = "Figure: the time of an epoch over the images per step"
     ends = {}  # a line's name -> its last value and its colour, for `name_ends`
     # behind the last of the five colours, the first comes again
@@ -186,6 +191,7 @@ def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
     right = page.width - 18 - widest(table.columns, SMALL, "bold")
     ax = page.axes(72, 76, right - 8, 302, log="xy", xlabel="threads per address")
     page.alt = "Line chart, time over the threads per address."
+    # a notebook's text output: without numbers, so that it is the same in each run
     page.plain = "Figure: what additions to one address cost"
     ends = {}  # a line's name -> its last value and its colour, for `name_ends`
     # behind the last of the five colours, the first comes again

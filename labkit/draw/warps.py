@@ -140,6 +140,7 @@ def draw_sectors(
     in CSS pixels.
     """
     sectors = np.unique(used // SECTOR)
+    # from each sector to the one before it: 1 if they are neighbours in memory, 0 for the first
     distance, n = np.diff(sectors, prepend=sectors[0]), len(sectors)
     wide_gap, gap = (18, 5) if n <= 12 else (5, 3)  # pixels
     # the sum of the gaps to the left of each box
@@ -175,7 +176,7 @@ def draw_sector_panel(
     words = f"{count(len(moved), 'sector')}, {len(used):,} of {total:,} bytes used ({percent(len(used) / total)})"
     page.caption(left, top + 18, name)
     page.text(right, top + 18, words, ha="right", color=style.MUTED)
-    place, w = draw_sectors(page, left, right, y, 24, used)
+    place, w = draw_sectors(page, left, right, y, 24, used)  # sector -> left edge; width of a box
     numbered = bool(widest(place, SMALL) < w)  # whether the sectors' numbers fit
     for sector, x in place.items():
         page.small(x + w / 2, y + 39, str(sector) * numbered, style.INK, ha="center")
@@ -250,7 +251,7 @@ def draw_turns(page: Page, top: float, name: str, request: Turns) -> None:
     )
     # the first turn of a group is needed, the others are conflicts
     turns = [(turn, bool(i)) for group in request.groups for i, turn in enumerate(group)]
-    for i, (turn, is_conflict) in enumerate(turns):
+    for i, (turn, is_conflict) in enumerate(turns):  # turn: column -> text in its cell
         y = top + 42 + step * i
         if i < 3 or i == len(turns) - 1:  # only these lines get a label
             page.small(left - 10, y + step / 2 + 4, f"{request.line} {i + 1}", ha="right")
@@ -357,8 +358,8 @@ def constant_turns(lanes: Mapping[int, int], write: Callable[[int], str]) -> Tur
 def shared_turns(lanes: Mapping[int, int], size: int = 4, load: bool = True) -> Turns:
     """Return a warp's request to shared memory as a panel to draw: its wavefronts, and what they are in words.
 
-    `lanes` maps a lane to the address of its `size` bytes; `load` says whether the request is a
-    load.
+    A wavefront is one turn, in which each of the 32 banks serves one word of 4 bytes. `lanes` maps
+    a lane to the address of its `size` bytes; `load` says whether the request is a load.
     """
     groups = list_wavefronts(lanes, size, load)
     total = sum(map(len, groups))
@@ -391,7 +392,10 @@ def list_wavefronts(lanes: Mapping[int, int], size: int, load: bool) -> list[lis
     for first in range(0, WARP, group):
         queues: dict[int, dict[int, list[int]]] = {}  # bank -> word -> the lanes that share it
         for lane in range(first, min(first + group, WARP)):
-            for word in range(lanes[lane] // 4, lanes[lane] // 4 + words) if lane in lanes else ():
+            if lane not in lanes:
+                continue
+            start = lanes[lane] // 4  # the number of its first word
+            for word in range(start, start + words):
                 queues.setdefault(word % BANKS, {}).setdefault(word, []).append(lane)
         texts = {
             bank: [
@@ -400,6 +404,7 @@ def list_wavefronts(lanes: Mapping[int, int], size: int, load: bool) -> list[lis
             ]
             for bank, queue in queues.items()
         }
+        # Wavefront i serves the i-th word of each bank's queue; the longest queue says how many there are.
         longest = max(map(len, texts.values()), default=0)
         groups.append(
             [

@@ -54,16 +54,18 @@ class WarpLine:
 def accesses(of: Variant | int, layer: Layer | str, line: int | None = None) -> WarpLine:
     """Return the worst access at a line of a variant's own file, and what the same warp did there next.
 
-    The variant computes one image. `line` counts from 1; by default it is the line with the most
-    sectors or wavefronts above what its bytes need. Raises LabError if `line` has no accesses or
-    the kernel failed (the message says why), CompileError if it does not compile.
+    The worst one took the most sectors of global memory, or wavefronts of another one. The variant
+    computes one image. `line` counts from 1; by default it is the line with the most sectors or
+    wavefronts above what its bytes need. Raises LabError if `line` has no accesses or the kernel
+    failed (the message says why), CompileError if it does not compile.
     """
-    variant = child.require_one(of, "draw.accesses")
+    variant = child.require_one(of, "draw.accesses")  # the name is for messages
     lines = variant.source.splitlines()
     if line is not None and not (isinstance(line, int) and 1 <= line <= len(lines)):
         raise LabError(f"line = {line!r}: {variant.file_name} has the lines 1 to {len(lines)}")
     # The dicts that `_list_accesses` has returned in the child process: first the place and the
     # warp (without accesses, only the "lines" that have some), then one per access, the worst first.
+    # `__name__`: this module is the child's program.
     where, *records = child.trace(
         variant, layer, __name__, check="profile", purpose="drawing the accesses", line=line
     )

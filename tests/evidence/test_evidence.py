@@ -8,6 +8,7 @@ from PIL import Image
 from hostcuda.metrics import COUNTED
 from labkit import draw
 from labkit.base.errors import LabError
+from labkit.draw import style
 from labkit.evidence.profile import VariantProfile
 
 pytestmark = [
@@ -50,6 +51,24 @@ def describe(tmp_path):
 )
 def test_traffic_says_by_how_much_it_changed(describe, sectors, change):
     assert change in describe(draw.traffic, profile(sectors))
+
+
+@pytest.mark.parametrize(
+    ("sectors", "title"),
+    [
+        ((800, 100), "01 rung moves 8 × fewer global sectors than 00 rung"),
+        ((800, 800), "01 rung moves as many global sectors as 00 rung"),
+        ((800, 0), "What the kernels ask of the memory"),
+        ((0, 800), "What the kernels ask of the memory"),
+    ],
+)
+def test_the_title_of_traffic_compares_with_no_zero(monkeypatch, sectors, title):
+    titles = []
+    monkeypatch.setattr(
+        style, "save", lambda page, path: titles.append(page.fig.texts[0].get_text())
+    )
+    draw.traffic(profile(sectors), path="unused.png")
+    assert titles == [title]
 
 
 def test_traffic_without_counters_is_refused():
