@@ -76,8 +76,8 @@ def _explain(attempt: Attempt) -> str:
         )
     elif counts["gone"]:
         sentences.append(
-            f"The second n is too large: each pixel is below 2^{15 - there} there, and halves end at 2^-24. Below "
-            "which number is 0 the nearest half?"
+            f"The second n is too large: each pixel is below 2^{15 - there} there, and the smallest positive number of "
+            "type half is 2^-24. Which pixels are nearer to 0 than to 2^-24?"
         )
     elif counts["beyond"] == 0:
         sentences.append(

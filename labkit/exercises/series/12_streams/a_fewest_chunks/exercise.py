@@ -57,16 +57,18 @@ def _find_assumption(count: int, into: float, back: float, op_ms: float) -> str:
     for visible, sentence in (
         (
             into,
-            "would be right if only the way in were visible. "
-            "Before the way back begins, the first chunk is computed, too.",
+            "would be right if only the copy of the first chunk to the device were visible. Before the first copy "
+            "back to the host begins, the first chunk is computed, too.",
         ),
         (
             into + op_ms + back,
-            "would be right if the first chunk's way back were visible, too. That is a part of the reference time.",
+            "would be right if the first chunk's copy back to the host were visible, too. That copy is a part of the "
+            "reference time.",
         ),
         (
             back,
-            "would be right if 1/n of the way back were visible. It is 1/n of the way in and of the kernel.",
+            "would be right if 1/n of the copies back to the host were visible. What is visible is 1/n of the copies "
+            "to the device and of the kernels.",
         ),
     ):
         if count == math.ceil(visible / (_SLACK / 100 * back)):
@@ -90,14 +92,20 @@ def _explain(attempt: Attempt) -> str:
             )
         elif count in solution.values() and len(wrong) == 1:
             share = format_number(100 * into / back)
-            why = f"is right for the other layer. Here the way in is {share} % of the way back."
+            why = (
+                f"is right for the other layer. Here the copies to the device take {share} % of the time of the copies "
+                "back to the host."
+            )
         elif count == solution[name] - 1:
             why = (
-                f"is one too few: it leaves {above} % visible, 1/{count} of the way in and of the kernel. Is the "
-                "quotient rounded down, or the kernel forgotten?"
+                f"is one too few: it leaves {above} % visible, 1/{count} of the copies to the device and of the "
+                "kernels. Is the quotient rounded down, or the kernel forgotten?"
             )
         elif not (why := _find_assumption(count, into, back, op_ms)):
-            visible = f"1/{count} of the way in and of the kernel is {above} % of the way back"
+            visible = (
+                f"1/{count} of the time of the copies to the device and of the kernels is {above} % of the time of the "
+                "copies back to the host"
+            )
             why = (
                 f"is more than it takes: {visible}, and {_SLACK} % are permitted. Each chunk costs three calls."
                 if count > solution[name]

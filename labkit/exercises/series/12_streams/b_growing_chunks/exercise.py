@@ -80,24 +80,25 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
-            "Equal chunks do not help: the first of n is the n-th part of the way in, and no eight are enough.",
+            "Equal chunks do not help: of n equal chunks the first one is 1/n of the copies to the device and of the "
+            "kernels. With eight equal chunks that is too much.",
             lambda attempt: _is_slow(attempt) and attempt.counts[_LAYER]["equal"],
         ),
         Mistake(
-            "The sizes fall: the way back waits for the first chunk, which is the largest.",
+            "The sizes fall: the first copy back to the host waits for the first chunk, which is the largest.",
             lambda attempt: _is_slow(attempt) and attempt.counts[_LAYER]["falls"],
         ),
         Mistake(
             lambda attempt: (
-                f"The first chunk alone adds {attempt.counts[_LAYER]['of_first']:.4g} %: nothing goes back "
-                "while it comes in and is computed."
+                f"The first chunk alone adds {attempt.counts[_LAYER]['of_first']:.4g} %: while it is copied to the "
+                "device and computed, nothing is copied back to the host."
             ),
             lambda attempt: attempt.counts[_LAYER]["of_first"] > _WITHIN,
         ),
         Mistake(
             lambda attempt: (
-                "The first chunk is small enough, but a later one is so much larger than the one before that the way "
-                f"back waits for it: chunk {attempt.counts[_LAYER]['grown']:.0f} is "
+                "The first chunk is small enough, but a later one is so much larger than the one before that the "
+                f"copies back to the host wait for it: chunk {attempt.counts[_LAYER]['grown']:.0f} is "
                 f"{format_number(attempt.counts[_LAYER]['growth'])} times as large."
             ),
             _is_slow,
