@@ -95,6 +95,13 @@ def test_a_rung_is_its_default_options_at_the_largest_batch_unless_a_label_or_a_
     assert saved.value("op_ms", 1, LENET86[0]) == 40.0  # 10000 is the largest there is
 
 
+def test_a_ratio_is_not_made_of_times_for_different_batches(tmp_path):
+    rows = table(row(1, variant(1).label, batch=1000), row(2, variant(2).label, batch=100))
+    record_times(rows, tmp_path)
+    with pytest.raises(LabError, match="no batch with which both kernels"):
+        recorded("H200", tmp_path).ratio("op_ms", 1, 2, LENET86[0])
+
+
 def test_a_kernel_that_has_changed_since_it_was_measured_is_named(tmp_path):
     baseline, tiled = variant(1), variant(4, step="weights")
     record_times(

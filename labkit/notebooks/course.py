@@ -37,6 +37,7 @@ def lay_out(folder: Path) -> LaidOut:
         for path in sorted(course_dir().glob(pattern)):
             name = path.relative_to(course_dir())
             target = folder / name
+            # a link that leads nowhere is there, too, but does not "exist"
             if not (target.exists() or target.is_symlink()):
                 require_writable(target.parent)
                 write(target, path.read_bytes())

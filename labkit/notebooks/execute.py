@@ -66,7 +66,7 @@ class Notebook:
 
     @property
     def folder(self) -> str:
-        """The folder of the companions or of the practice pages; empty for a notebook of the series."""
+        """Its folder if that is "closer_look", of the companions, or "practice"; else "", as of the series."""
         name = self.path.resolve().parent.name
         # a Markdown file is made into a `Notebook`, too, and belongs to no folder
         return name if name in (CLOSER, PRACTICE) and self.path.suffix == ".ipynb" else ""
@@ -78,7 +78,7 @@ class Notebook:
 
     @property
     def number(self) -> str:
-        """The rung's number, "01"; empty for a notebook outside the series."""
+        """The number at the beginning of the file's name, "01" or "P4"; empty if there is none."""
         match = _NAME.fullmatch(self.path.stem)
         return match[1] if match else ""
 
@@ -94,7 +94,7 @@ class Notebook:
     def summary(self) -> str:
         """The paragraph that begins with "You will learn", as Markdown; empty if there is none."""
         text = "\n".join(self._list_prose())
-        # to an empty line
+        # from there to an empty line; signs of Markdown, such as **, may stand before it
         match = re.search(r"^\W*You will learn\b.*?(?=\n\s*\n|\Z)", text, re.MULTILINE | re.DOTALL)
         return " ".join(match[0].split()) if match else ""
 
@@ -127,7 +127,7 @@ def find_course() -> Path | None:
     """Return the folder with the notebooks that a reader works in.
 
     It is the checkout; of an installed package, the nearest folder that `labkit start` has laid
-    out, from the current one upwards, or None.
+    out, from the current one upwards; None if there is none.
     """
     if checkout := find_checkout():
         return checkout
@@ -136,7 +136,10 @@ def find_course() -> Path | None:
 
 
 def read_minutes() -> dict[str, str]:
-    """Return how long each notebook takes, from the README's tables: {"01_baseline": "65", "06_fusion": "60 to 95"}."""
+    """Return the minutes of each notebook, from the README's tables: {"01_baseline": "65", "06_fusion": "60 to 95"}.
+
+    {} if there is no README.
+    """
     path = (find_course() or Path()) / "README.md"
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     # A row: "| … | [01 baseline](notebooks/01_baseline.ipynb) | … | ~70 |".
@@ -252,8 +255,11 @@ def list_code_cells(notebook: Notebook) -> list[NotebookNode]:
 
 
 def make_environment() -> dict[str, str]:
-    """Return the environment variables of a Jupyter kernel that finds labkit and shows no progress bars."""
-    # PYTHONPATH has the folders of labkit, for a checkout that is not installed
+    """Return all environment variables of a Jupyter kernel: this process's, so that it finds labkit, without bars.
+
+    TQDM_DISABLE: a progress bar would be stored among the outputs of a cell.
+    """
+    # the constant PYTHONPATH has the folders of labkit, for a checkout that is not installed
     paths = [PYTHONPATH, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TQDM_DISABLE": "1"}
 
@@ -360,7 +366,7 @@ _processes: set[subprocess.Popen] = set()  # the kernels that run
 
 def end_kernels() -> None:
     """Kill the Jupyter kernels in which other threads execute notebooks; these notebooks fail."""
-    for process in [*_processes]:
+    for process in [*_processes]:  # a copy: those threads take theirs out of the set
         process.kill()
 
 
@@ -368,7 +374,8 @@ class _ThisPython(KernelSpecManager):
     """The Python that runs labkit as the only kernel, whatever kernels the user has registered elsewhere."""
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-        """Return how to start a kernel, whatever its name."""
+        """Return how to start a kernel, whatever its name: with the Python that runs this."""
+        # Jupyter replaces "{connection_file}" by the path
         argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         return KernelSpec(
             argv=argv, display_name="Python 3", language="python", metadata={"debugger": False}

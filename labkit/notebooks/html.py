@@ -229,7 +229,10 @@ def _make_listed_pages(
 
 
 def make_pages(notebooks: Iterable[Notebook], out: Path) -> list[ReportPage]:
-    """Return a page in the folder `out`, not written yet, per notebook; set their neighbours and companions."""
+    """Return a page in the folder `out`, not written yet, per notebook; set their neighbours and companions.
+
+    The neighbours, `previous` and `next`, are pages of the series, outside of any folder.
+    """
     pages = [ReportPage(notebook, out / f"{notebook.name}.html") for notebook in notebooks]
     for before, after in itertools.pairwise(page for page in pages if not page.notebook.folder):
         before.next, after.previous = after, before
@@ -399,6 +402,7 @@ class Renderer(IPythonRenderer):
         anchors = itertools.chain([base], (f"{base}-{number}" for number in itertools.count(2)))
         anchor = next(anchor for anchor in anchors if anchor not in taken)
         contents.append((level, anchor, re.sub(r"</?a\b[^>]*>", "", text)))  # without links
+        # the title of the page, of level 1, needs no link to itself
         link = (
             f'<a class="anchor" href="#{anchor}" aria-label="Link to this section">#</a>'
             if level > 1

@@ -119,7 +119,7 @@ def list_rungs(notebooks: Iterator[NotebookNode]) -> list[str]:
     Such a cell begins with ``%%kernel`` and belongs to no exercise. A rung is a kernel of the
     ladder: "07 step=rows".
     """
-    named: dict[str, None] = {}
+    named: dict[str, None] = {}  # a set that keeps the order of the cells
     for notebook in notebooks:
         for cell in notebook.cells:
             match = cell.cell_type == "code" and _MAGIC.match(cell.source)

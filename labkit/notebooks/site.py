@@ -115,6 +115,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
                 entry["number"] for part in listed["parts"] for entry in part["exercises"]
             }
             exporter.common["rungs"] = {*listed["rungs"]}
+        # the index of the search is made with pagefind, a package of node
         if (
             has_search := bool(shutil.which("node"))
             and (root / SEARCH.parent / "node_modules" / "pagefind").is_dir()

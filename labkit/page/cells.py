@@ -171,8 +171,8 @@ class KernelCells(Magics):
         _refuse_main(cell)
         name, options = _split_cuda_line(line)
         old = self.shell.user_ns.get(name)
-        # Until the cell has compiled, the name stands for no older module. Another variable of that
-        # name stays if the cell does not compile.
+        # Until the cell has compiled, the name stands for no older module (it has `get_function`).
+        # Another variable of that name stays if the cell does not compile.
         if isinstance(old, (_NotCompiled, type(None))) or hasattr(old, "get_function"):
             self.shell.user_ns[name] = _NotCompiled(name)
         text = f"// %%cuda {line}\n{cell}"
@@ -225,6 +225,7 @@ class KernelCells(Magics):
             )
         path, digests = PROGRAMS / name, _read_digests()
         old = path.read_bytes() if path.exists() else None
+        # it is there with another text, which is not the one that a cell wrote last
         if old not in (None, cell.encode()) and digests.get(name) != _digest(old):
             print(
                 f"{path} stays as it is: it was changed outside of this cell. For the cell's text in its "

@@ -48,7 +48,8 @@ def setup() -> HTML:
     """
     hostcuda.ensure_context()
     # IPython is not imported for this: in a notebook it is there already
-    if shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)():
+    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    if get_shell and (shell := get_shell()):
         importlib.import_module("labkit.page.cells").load_ipython_extension(shell)
     here = device()
     return banner(here.engine, here.name, datetime.date.today())

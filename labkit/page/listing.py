@@ -40,7 +40,10 @@ _COLOURED = set(re.findall(r"\.([a-z]{1,2}f?1?)\b(?=[,)])", STYLE))
 
 
 def without_contract(source: str) -> tuple[int, list[str]]:
-    """Remove the comment at the top of a kernel file and the blank lines below; return (lines removed, other lines)."""
+    """Remove a kernel file's contract, the comment at its top, and the blank lines below.
+
+    Return (the number of lines removed, the other lines).
+    """
     lines = source.rstrip().split("\n")
     first = 0
     while first < len(lines) and lines[first].startswith("//"):
@@ -297,6 +300,7 @@ def launch_text(which: Variant, layer: Layer = LENET86[1], tools: Sequence[str] 
     launches = kernel.launches(IMAGES)
     extra_bytes = [0] * len(launches)
     if which.own:  # the bytes that its arrays have beyond those of the rung's kernel
+        # the rung's kernel with the same options; None stands for an option that is not given
         chosen = {name: value for name, value in which.options.items() if value is not None}
         lab_kernel = variant(which.rung.name, **chosen).on(layer)
         extra_bytes = [

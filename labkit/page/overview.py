@@ -56,6 +56,7 @@ def format_cells(results: Recorded) -> pd.DataFrame:
     rows = list_rows(results)
     rows["cell"] = [f"{ms(row.op_ms)} · {times(row.x_reference)}" for row in rows.itertuples()]
     table = rows.pivot_table(index="shown", columns="layer", values="cell", aggfunc="first")
+    # in the order of `rows`, which `pivot_table` sorts by name
     return table.reindex(index=rows["shown"].unique(), columns=rows["layer"].unique()).fillna("–")
 
 
@@ -162,9 +163,8 @@ def write_html(results: Recorded) -> str:
     """Return the recorded ladder as a table for the report's first page, in HTML; its last rows are layer times."""
     last = format_layer_times(results).rename(index=lambda label: f"layer time: {label}")
     frame = pd.concat([format_cells(results), last]).rename_axis("").reset_index()
-    page = tables.table(
-        frame, " ".join(list_notes(results)), {name: name for name in frame}
-    )._repr_html_()
+    headings = {name: name for name in frame}  # the columns' own names
+    page = tables.table(frame, " ".join(list_notes(results)), headings)._repr_html_()
     return re.sub(r"`(.+?)`", r"<code>\1</code>", page)  # the caption's `wgmma`
 
 
@@ -199,6 +199,7 @@ def name_networks(rows: pd.DataFrame) -> pd.DataFrame:
     # "PyTorch fp16, graph": these have the precision already
     is_pytorch = rows["label"].str.startswith("Py")
     label = rows["label"].str.replace(r"^(fused.*), graph$", r"\1", regex=True)
+    # both are in one row only if streams were measured, too
     if label.str.endswith(", streams").any():
         label = label.str.replace(", (?:graph|streams)$", ", graph or streams", regex=True)
     precision = rows["dtype"].map({"float16": ", half", "float32": ", float"})

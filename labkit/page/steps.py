@@ -188,5 +188,6 @@ def step(
             for number, row in enumerate(rows, 1)
         ]
     )
+    # three numbers each: those not given are 0
     where = f"thread {(*thread, 0, 0)[:3]} of block {(*block, 0, 0)[:3]}"
     return Steps(steps, f"{chosen.label}, {layer.name}: {where}", first, most)

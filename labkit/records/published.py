@@ -36,7 +36,7 @@ def published(
     path = data_dir() / "published" / "op_times.csv"
     table = store.read_as_stored(path, "network", "step", "report", "op1_ms", dtype={"report": str})
     steps = None
-    # `choose` refuses a text that no step has: it is looked for itself, so that the message names it
+    # If no step has the text, `or` leaves the text itself: `choose` refuses it, and its message names it.
     if step is not None:
         steps = [name for name in table["step"].unique() if step.lower() in name.lower()] or step
     return store.choose(table, "nothing was published", network=network, report=report, step=steps)

@@ -132,8 +132,7 @@ class Recorded:
             return pd.concat(
                 [self.select(kernel, layer, batch, network) for kernel in which], ignore_index=True
             )
-        # the library's times are in a table of their own
-        library = isinstance(which, str) and which.startswith("cuDNN")
+        library = isinstance(which, str) and which.startswith("cuDNN")  # in a table of its own
         table = self.cudnn(batch=batch or 10_000) if library else self.table
         wanted = {"layer": layer, "batch": batch, "network": network}
         return _select(table, which, wanted, f"{self} has no times")
@@ -221,8 +220,10 @@ class Recorded:
                     f"a ratio pairs {len(a)} kernels with {len(b)}: give equally many, or one"
                 )
         if batch is None:
-            batches = (set(self.select(which, layer)["batch"]) for which in (a, b))
-            batch = max(set.intersection(*batches), default=None)
+            batches, others = (set(self.select(which, layer)["batch"]) for which in (a, b))
+            if not batches & others:
+                raise LabError(f"{self} has no batch with which both kernels were timed")
+            batch = max(batches & others)
         over, under = (self.value(column, which, layer, batch) for which in (a, b))
         if store.is_several(a) and store.is_several(b):
             under = under.set_axis(over.index)  # so that pandas pairs by place, not by label
@@ -359,8 +360,7 @@ class Recorded:
         """
         table = self._counters
         rows = _select(table, which, {"layer": layer, "kernel": kernel}, f"{self} has no counters")
-        # the columns before the counters
-        about = list(table.columns[: table.columns.get_loc("kernel") + 1])
+        about = list(table.columns[: table.columns.get_loc("kernel") + 1])  # before the counters
         columns = {
             name: self._read_metric(rows, name, per_image)
             for name in metrics or table.columns.drop(about)
@@ -516,7 +516,7 @@ class Recorded:
         pinned: bool | None = None,
         streams: int | None = None,
     ) -> pd.DataFrame:
-        """Return when each copy and kernel of a run on streams began and ended: `Pipeline.timeline`, and how it ran.
+        """Return when copies and kernels of runs on streams began and ended: `Pipeline.timeline`, and each run's label.
 
         The parameters choose among the recorded runs; None takes all. `pinned` says whether the
         host's memory is page-locked. Each run cuts a batch of 10,000 images into chunks of 1000.

@@ -94,7 +94,10 @@ def read_stored(path: Path) -> pd.DataFrame:
 
 
 def set_types(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with the columns `COLUMNS`, as text or numbers; ValueError if a number cannot be read."""
+    """Return a table with the columns `COLUMNS`, as text or numbers; those that it lacks are empty.
+
+    ValueError if a number cannot be read.
+    """
     table = table.reindex(columns=list(COLUMNS))
     for name in COLUMNS:
         column = table[name]

@@ -109,6 +109,7 @@ def find_file(folder: Path, name: str) -> Path:
     lists the recorded devices.
     """
     paths = sorted(folder.glob("*.csv"))
+    # the full name first: it may also be a part of another device's
     chosen = [path for path in paths if path.stem == slug(name)] or [
         path for path in paths if slug(name) in path.stem
     ]

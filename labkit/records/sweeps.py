@@ -35,9 +35,9 @@ def read_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
 
 
 def best(table: pd.DataFrame, layer: Layer) -> Variant:
-    """Return a sweep's fastest variant of rung 07 on a layer, at the largest batch, without sub-steps.
+    """Return a sweep's fastest variant of rung 07 on a layer, at the largest batch; LabError if there is none.
 
-    LabError if there is none.
+    Sub-steps of the rung, with the option step, are not among them: they have another source.
     """
     rows = table[(table["rung"] == 7) & (table["layer"] == layer.name) & table["op_ms"].notna()]
     rows = rows[~rows["options"].str.contains("step=")]  # "rows=4, step=…" is a sub-step

@@ -100,6 +100,7 @@ class Training:
             [self.rows("epoch", name, batch=1, dataset=DIGITS) for name in experiments],
             ignore_index=True,
         )
+        # `.array` has no index, so that the sums go to the rows in their order
         rows["kernels_us"] = self.kernel_us().sum(axis=1)[rows["experiment"]].array
         rows["step_us"] = rows["seconds"] / rows["images"] * 1e6
         rows["per_launch_us"] = rows["step_us"] / rows["launches"]

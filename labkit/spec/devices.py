@@ -187,7 +187,7 @@ class Device:
         if self.engine == "gpu":  # of tensor cores no rate is measured on a CPU
             products = products or ("FP16" if np.dtype(dtype).itemsize < 4 else "FP32")
             if products == "TF32":
-                rate = rates.get("tf32_gemm", self.peak_tensor_flops / 2)  # the peak is of FP16
+                rate = rates.get("tf32_gemm", self.peak_tensor_flops / 2)  # FP16's: twice TF32's
             elif products != "FP32":
                 rate = rates.get("float16_gemm", self.peak_tensor_flops)
                 rate /= 3 if products == "3×FP16" else 1
