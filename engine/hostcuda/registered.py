@@ -28,8 +28,8 @@ def registered(*arrays: np.ndarray) -> Iterator[None]:
     Parameters
     ----------
     *arrays : ndarray
-        Contiguous and writable. No two may share a page: `hostcuda.driver.aligned_empty` makes such
-        arrays.
+        Contiguous and writable. No two may share a page of memory, which is locked as a whole and only
+        once: `hostcuda.driver.aligned_empty` makes such arrays.
     """
     for array in arrays:
         if not (array.flags.c_contiguous and array.flags.writeable):
@@ -37,7 +37,7 @@ def registered(*arrays: np.ndarray) -> Iterator[None]:
                 f"an array of the shape {array.shape} cannot be page-locked: it has to be contiguous, "
                 "in C order, and writable"
             )
-    hostcuda.ensure_context()
+    hostcuda.ensure_context()  # CUDA locks memory for a context
     with ExitStack() as stack:
         for array in arrays:
             stack.callback(_lock(array))  # `_lock` returns the function that unlocks it

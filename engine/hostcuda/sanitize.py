@@ -112,7 +112,8 @@ class Findings:
     def outcome(self) -> tuple[str, str]:
         """The verdict, such as "pass" or "unsafe" (see `STATUS`), and a sentence with the reason.
 
-        If several verdicts apply, it is the first of them in the order below.
+        If several verdicts apply, it is the first of them in the order below. An event is something that
+        happened outside of the launches, such as a call that was refused.
         """
         # kind of event -> the first message of this kind (reversed: the first one is written last)
         messages = {event["kind"]: event["message"] for event in reversed(self.events)}
@@ -134,7 +135,7 @@ class Findings:
             return "unsafe", f"the program {self.ended.problem}: {fault}"
         if "refused" in messages:
             return "refused", messages["refused"]
-        # no launch, or one that was not checked to its end
+        # no launch, or one that was not checked to its end ("failed": the kind of a call's error)
         if self.launches == 0 or not self.whole:
             return "not checked", messages.get("failed") or self.verdict()
         if self.ended.status:
@@ -180,7 +181,7 @@ class Findings:
         result = f"{n} finding{'s' * (n != 1)}" if n else "nothing found"
         if not n and self.launches == 0:
             result = "no kernel was launched, so nothing was checked"
-        elif self.launches:
+        elif self.launches:  # None: compute-sanitizer does not tell their number
             result += f" in {_format_launches(self.launches)}"
         stopped = (
             f"the program {self.ended.problem}: the rest was not checked"
@@ -218,13 +219,15 @@ def sanitize_script(
 ) -> Findings:
     """Return the findings in a Python program that uses `hostcuda`, or in a ``.cu`` program with its host code.
 
-    The parameters are those of `hostcuda.profile.profile_script`, and `tool`, one of `TOOLS` or
-    "all". On a GPU each tool is a run of its own, and `timeout` holds for each. If `strict`, a copy
-    to the host of memory that is partly unset is a finding, not a note.
+    `tool` is one of `TOOLS` or "all"; `engine` "cpu", "gpu" or None (what `hostcuda` chooses); `timeout`
+    in seconds. On a GPU each tool is a run of its own, and `timeout` holds for each. With `capture` the
+    program's output is kept instead of printed. `options` are nvcc's, for a ``.cu`` program. If `strict`,
+    a copy to the host of memory that is partly unset is a finding, not a note.
     """
     on, tools = processes.engine(engine), _choose_tools(tool)
     command = processes.program(script, arguments, on, options)
-    if timeout and on == "cpu":  # what the engine compiles for itself does not count
+    # the time that the engine needs to compile its own files does not count
+    if timeout and on == "cpu":
         prepare(",".join(tools), options)
     return watch(command, tool, engine, timeout, capture, strict)
 
@@ -297,18 +300,19 @@ def checked(
     program has "handled", a "note". `Findings.outcome` takes its reason from them.
     """
     # Launches that were not checked to their end. If a launch has a finding, all its blocks may have
-    # run nevertheless.
+    # run nevertheless: then `blocks_watched` is `blocks` (-1 differs from None, if a record has neither).
     cut = [
         record
         for record in records
         if record.get("error")
         and not (record["findings"] and record.get("blocks_watched") == record.get("blocks", -1))
     ]
+    # the errors of those whose end no finding explains
     unexplained = [record["error"] for record in cut if not record["findings"]]
     note = f"{_format_launches(len(cut))} not checked to the end" if cut else ""
     if unexplained:
         note += f" ({unexplained[0]})"
-    unchecked = dict.fromkeys(
+    unchecked = dict.fromkeys(  # each sentence once, in their order
         sentence for record in records for sentence in record.get("unchecked", ())
     )
     note = "; ".join(filter(None, [note, *unchecked]))
@@ -326,7 +330,7 @@ def checked(
     warned = {line[0]: line for event in warnings for line in _WARNING.finditer(event["message"])}
     # The compiler's warnings come as one event per source; each becomes an event of its own. (`at` is
     # the match: its groups are the file and the line.)
-    split = [
+    kept_events = [
         *(
             {"kind": "warning", "message": text, "file": at[1], "line": int(at[2])}
             for text, at in warned.items()
@@ -335,7 +339,7 @@ def checked(
     ]
     # A refused call is no failure of a program that asks for the error, and goes on to a good end.
     handled = [event["message"] for event in events if event["kind"] == "handled"]
-    for event in split:
+    for event in kept_events:
         if event["kind"] == "refused" and event["message"] in handled:
             event |= {"kind": "note", "message": f"{event['message']}; the program has handled it"}
     # records with a negative index are copies of memory, no launches
@@ -347,7 +351,7 @@ def checked(
         ended,
         note,
         whole,
-        split,
+        kept_events,
     )
 
 

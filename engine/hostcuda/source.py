@@ -62,7 +62,7 @@ def get_line(number: int | None, lines: Sequence[str]) -> str:
 def tokens(source: str) -> list[Token]:
     """Return the tokens of a source, each with its kind (word, number, text or sign), text, start and end.
 
-    The text of a literal has spaces between its quotation marks.
+    The text of a literal has spaces between its quotation marks, so that nothing in it looks like code.
     """
     return lex(_scan(source).masked)
 
@@ -167,7 +167,8 @@ def rewritten(
     unit = make_unit(source, options, no_extern_c, arch, include_dirs)
     with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
         preprocessed = unit.preprocess(Path(folder)).text
-        # `why_fibers`: if it is not "", no kernel gets a version in which loops run the threads
+        # `why_fibers`: why no kernel gets a second version, in which a loop runs the threads of a block
+        # one after the other; "" if kernels may
         return unit.write_text(unit.rewrite(preprocessed).text, unit.why_fibers)
 
 

@@ -24,7 +24,7 @@ def escape_controls(text: str, kept: str = "") -> str:
     return "".join(
         letter
         if letter.isprintable() or letter in kept
-        # Python keeps an invalid byte 0x9f of a file's name as \udc9f
+        # Python keeps an invalid byte 0x9f of a file's name as \udc9f; [1:-1]: without quotation marks
         else ascii(letter)[1:-1].replace(r"\udc", r"\x")
         for letter in text
     )
@@ -44,11 +44,11 @@ class HTML:
 
 
 def format_digits(value: float) -> str:
-    """Return a number with three digits, or as an integer, as text: "80.0", "1,234"."""
+    """Return a number as text with three digits, and all of those before the point: "80.0", "0.123", "1,234"."""
     if value == 0:
         return "0"
     digits = 2 - math.floor(math.log10(abs(value)))  # behind the point; negative for 1,234
-    # rounding adds one before the point: 9.995 is 10.0
+    # rounding adds one before the point: 9.999 is 10.0
     if abs(round(value, digits)) >= 10 ** (3 - digits):
         digits -= 1
     return f"{value:,.{max(0, digits)}f}"
@@ -73,7 +73,7 @@ def table(
     columns: Mapping[str, str],
     form: Callable[[str, object], str] = cell,
 ) -> HTML:
-    """Make a table for a page.
+    """Make a table for a page: in a notebook it is shown as HTML, in a terminal as plain text.
 
     Parameters
     ----------

@@ -32,6 +32,7 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stop:  # here, because typer itself drops the message
+            # without a message only a line break, behind the terminal's ^C
             print(f"{self.name}: {stop}" if str(stop) else "", file=sys.stderr)
             raise typer.Exit(130) from None
 
@@ -78,7 +79,7 @@ def application(name: str, version: str, about: str) -> typer.Typer:
 def run(app: Callable, name: str) -> None:
     """Run the command `name`; an `EngineError` or a warning becomes one line, and Ctrl-C prints no traceback.
 
-    The exit status is then 1, or after Ctrl-C 130, by typer.
+    After an error the exit status is 1, after Ctrl-C 130 (from typer).
     """
     # a terminal without some of our characters gets question marks
     for stream in (sys.stdout, sys.stderr):
@@ -105,7 +106,7 @@ def run(app: Callable, name: str) -> None:
 
 def fail(name: str, message: str) -> NoReturn:
     """Print a message of the command `name`, with its arguments' line breaks escaped, and exit with status 1."""
-    # The message may have an argument, "a\nb/c.py", or its folder alone.
+    # The message may have an argument, "a\nb/c.py", or its folder alone, "a\nb". It stays on one line.
     for given in (
         part
         for word in sys.argv

@@ -53,7 +53,7 @@ class Card:
 
     @property
     def bytes_per_cycle(self) -> float:
-        """The factor that turns TB/s into bytes per cycle and multiprocessor."""
+        """The factor that turns a rate of the whole GPU in TB/s into bytes per cycle and multiprocessor."""
         # 1 TB/s is 1e3 bytes per ns, and a ns has clock_ghz cycles
         return 1e3 / (self.clock_ghz * self.multiprocessors)
 
@@ -96,15 +96,16 @@ def compute_cycles(work: Mapping[str, float], card: Card) -> dict[str, float]:
     `work` is an item of `works`. The cycles are summed over all blocks, as if one multiprocessor ran
     them, so only their quotients mean something: the unit with the largest number is the busiest.
     """
+    # bytes per cycle and multiprocessor, of a rate of 1 TB/s of the whole GPU
     scale = card.bytes_per_cycle
     # `card.instructions`: kind, such as "integer" -> instructions of this GPU per counted one
     issued = sum(number * work[kind] for kind, number in card.instructions.items())
     return {
-        "DRAM": work["unique_bytes"] / (card.dram_tb_s * scale),
+        "DRAM": work["unique_bytes"] / (card.dram_tb_s * scale),  # [bytes] / [bytes per cycle]
         "L2 reads": SECTOR * work["loaded_sectors"] / (card.l2_tb_s * scale),
         "L2 writes": SECTOR * work["stored_sectors"] / (card.l2_tb_s * scale),
         "L1 tags": work["global_lines"] / card.tags,  # lines that are looked up per cycle
-        "L1 data pipe": work["shared_wavefronts"] + work["global_passes"],
+        "L1 data pipe": work["shared_wavefronts"] + work["global_passes"],  # a cycle for each
         "constant cache": _CONSTANT_CYCLES * work["constant_requests"],
         "instruction issue": issued / _ISSUED_PER_CYCLE,
     }
@@ -226,9 +227,10 @@ def count_operations(work: Sequence[float]) -> float:
 
 
 def count_executions(record: Mapping, flow: Sequence[Mapping]) -> list[float]:
-    """Return how often the warps of a launch executed each block of its code, in the order of `flow`.
+    """Return how often the warps of a launch executed each basic block of its code, in the order of `flow`.
 
-    `flow` is what `_read_flow` returns for the launch's module. A number that is not known is 0.
+    `flow` is what `_read_flow` returns for the launch's module: a dict per basic block, with its pieces and
+    with the blocks that may be next. A number that is not known is 0.
     """
     # the number of a *piece*, a group of accesses in a block -> how often warps executed it
     plays = dict(record["plays"])
@@ -237,7 +239,7 @@ def count_executions(record: Mapping, flow: Sequence[Mapping]) -> list[float]:
     times = [
         max((plays.get(piece, 0) for piece in block["pieces"]), default=None) for block in flow
     ]
-    before: list[list[int]] = [[] for _ in flow]
+    before: list[list[int]] = [[] for _ in flow]  # the blocks from which each one is reached
     for i, block in enumerate(flow):
         for target in block["next"]:
             before[target].append(i)
@@ -264,6 +266,7 @@ def merge(launch_works: Sequence[Mapping]) -> dict:
             name: value if isinstance(value, str) else sum(work[name] for work in launch_works)
             for name, value in launch_works[0].items()
         },
+        # an item of `works` is one launch
         "launches": sum(work.get("launches", 1) for work in launch_works),
     }
 
@@ -317,8 +320,9 @@ class Units:
     def summary(self) -> HTML:
         """Return the table of how busy each unit is, a row per kernel, for a page or a terminal."""
         rows = self.table.copy()
-        rows.attrs["note"] = self.note
+        rows.attrs["note"] = self.note  # `table` shows it under the caption
         for name in self.shares:
+            # NaN: no unit is named for this kernel
             rows[name] = ["" if math.isnan(share) else f"{share:.0f}" for share in rows[name]]
         if not rows["why_none"].any():
             rows = rows.drop(columns="why_none")
@@ -332,8 +336,11 @@ def describe_kernel(work: Mapping, card: Card) -> dict:
     `work` is what `merge` returns for the kernel. Units that are nearly as busy are named, too.
     """
     cycles = compute_cycles(work, card)
-    most = math.nan if work["why_none"] else max(cycles.values()) or math.nan
+    most = max(cycles.values())
+    if work["why_none"] or not most:
+        most = math.nan  # then all shares are NaN, and no unit is named
     shares = {name: 100 * value / most for name, value in cycles.items()}
+    # `NEAR`: a part of the busiest unit
     near = [name for name, share in shares.items() if share >= 100 * NEAR]
     return {
         "kernel": work["kernel"],
@@ -345,7 +352,7 @@ def describe_kernel(work: Mapping, card: Card) -> dict:
 
 
 def units(records: Sequence[Mapping], device: str = "H200") -> Units:
-    """Name the busiest unit of a GPU for each kernel and launch geometry.
+    """Name the busiest unit of a GPU for each kernel and launch geometry: its memory, a cache, or another one.
 
     Parameters
     ----------
@@ -365,5 +372,6 @@ def units(records: Sequence[Mapping], device: str = "H200") -> Units:
     groups = defaultdict(list)
     for record, work in zip(records, works(records), strict=True):
         key = (record["module"], record["kernel"], *record["grid"], *record["block"])
+        # launches for which no unit is named get rows of their own
         groups[key, work["why_none"]].append(work)
     return Units.from_works(map(merge, groups.values()), gpu)

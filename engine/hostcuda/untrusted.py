@@ -134,6 +134,7 @@ class _Text:
 
     def error(self, at: int, what: str) -> EngineError:
         """Return the error "line 3: a submitted kernel {what}" about a position in `joined`, to be raised."""
+        # In `joined`, lines that a backslash continues are one: `_splices` are the places of their breaks.
         line = 1 + self.joined.count("\n", 0, at) + sum(splice <= at for splice in self._splices)
         return EngineError(f"line {line}: a submitted kernel {what}")
 
@@ -158,8 +159,9 @@ def refuse(source: str, headers: Collection[str] = ()) -> None:
         One sentence: the line, what is not allowed, and what to do.
     """
     text = _Text(source)
-    # A stray backslash, a letter that is not ASCII, a trigraph (??=), a digraph (%: and <: for #
-    # and [), or ##.
+    # Signs that could hide a word or a directive: a stray backslash, a letter that is not ASCII, a
+    # trigraph (??=), a digraph (%: and <: for # and [), or ##. `text.code` has spaces for comments and
+    # literals.
     sign = re.search(r"\\|[^\x00-\x7f]|\?\?[=/'()!<>-]|%:|<:(?!:(?![:>]))|##", text.code)
     if sign:
         words = {"##": "joins words with ##: write the names out", "\\": "has a stray backslash"}
@@ -174,6 +176,7 @@ def refuse(source: str, headers: Collection[str] = ()) -> None:
                 match.start(), f"must not use the engine's own name {match[0]}: take another one"
             )
     for at, word in text.words:
+        # words that C++ reserves for the compiler, except for those that CUDA code may use
         if _RESERVED.fullmatch(word) and word not in _CAPITALS | _BUILTINS:
             raise text.error(at, f"must not use {word}, which is no word of CUDA C++")
         if _UNWATCHED.fullmatch(word):
@@ -431,6 +434,7 @@ def refuse_symbols(
         One sentence, which names the function.
     """
     module = elf.Elf(path)
+    # the symbols that the loader sees, and all that are in the module
     dynamic, own = module.symbols(elf.SHT_DYNSYM), module.symbols(elf.SHT_SYMTAB)
     # Imported symbols have no section. The linker puts __wrap_ before C functions that the engine
     # replaces.
@@ -442,6 +446,7 @@ def refuse_symbols(
             raise EngineError(f"the kernel {what}: CUDA does not allow it")
     allowed = _IMPORTED.union(*(_ASYNCHRONOUS.get(header, ()) for header in headers))
     for name in sorted(imported):
+        # `_IMPORTED_FAMILIES`: functions of check mode, and of the compiler's own cleaning up
         if name not in allowed and not _IMPORTED_FAMILIES.fullmatch(name):
             callee = toolchain.demangle(name).partition("(")[0]
             what = (
@@ -508,7 +513,7 @@ def refuse_calls(assembly: str) -> None:
         # the compiler's marks around an assembler statement
         if text.startswith(("#APP", "#NO_APP")):
             in_asm = text.startswith("#APP")
-        elif place := _PLACE.match(text):
+        elif place := _PLACE.match(text):  # the directive .loc: the source line of what follows
             line = place[1]
         elif not in_asm and _INDIRECT.match(text):
             raise EngineError(

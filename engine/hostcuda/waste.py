@@ -49,7 +49,8 @@ def find_waste(launches: Sequence[Mapping], source: str = "") -> Waste | None:
     Parameters
     ----------
     launches : sequence of mapping
-        The facts of `hostcuda.checking.LaunchRecord` by their names: ``block``, ``sites``.
+        The facts of `hostcuda.checking.LaunchRecord` by their names: ``block``, its shape, and
+        ``sites``, a dict per access of the source with its counts.
     source : str
         The text in which the sites have their line numbers. It shows which arrays have rows, and
         which indices are data.
@@ -69,14 +70,17 @@ def find_waste(launches: Sequence[Mapping], source: str = "") -> Waste | None:
     largest = max(wastes, key=lambda waste: waste.units, default=None)
     if largest is None or largest.units >= _LEAST_SHARE * total:
         return largest
-    # several lines may waste sectors together, such as one for each member of a struct
+    # Several lines may waste sectors together, such as one for each member of a struct. `_NEIGHBOURS` is
+    # the remedy for sectors.
     alike = [waste for waste in wastes if waste.remedy == _NEIGHBOURS]
     if sum(waste.units for waste in alike) < _LEAST_SHARE * total:
         return None
     worst = max(alike, key=lambda waste: waste.units)
     others = sorted({waste.line for waste in alike} - {worst.line})
+    if not others:
+        return worst
     also = f", and too many at {'lines' if others[1:] else 'line'} {', '.join(map(str, others))}"
-    return worst._replace(says=worst.says + also * bool(others))
+    return worst._replace(says=worst.says + also)
 
 
 def _count_units(site: Mapping) -> int:

@@ -50,7 +50,11 @@ KernelInfo, Array, Static, Patch, Variable, Record = (
 
 
 def declare(library: ctypes.CDLL) -> None:
-    """Set `restype` and `argtypes` of the library's functions, as abi.h declares them: "int hc_start(int);"."""
+    """Set `restype` and `argtypes` of the library's functions, as abi.h declares them.
+
+    A declaration is "int hc_start(int workers);".
+    """
+    # `_abi_text` is the text of abi.h without comments
     for result, name, parameters in re.findall(
         r"(?m)^(\w[\w ]* \**)(hc_\w+)\(([^)]*)\);", _abi_text
     ):

@@ -56,7 +56,7 @@ def _describe(checks: bool) -> tuple[list[str], list[str], str]:
 def is_built(checks: bool = bool(checkmode.TOOLS)) -> bool:
     """Return whether the cache has the compiled runtime library; `checks`: the one for check mode.
 
-    Raises CompileError if there is no compiler.
+    By default it is the library that this process uses. Raises CompileError if there is no compiler.
     """
     _command, _flags, name = _describe(checks)
     return cache.is_intact(cache.directory() / name)
@@ -75,12 +75,12 @@ def build_library(checks: bool = bool(checkmode.TOOLS), with_header: bool = True
         cache.trim("runtime-*.so")  # remove old versions of it
         units = _UNITS | (_CHECK_UNITS if checks else {})
         compilations = []
-        # the last file of a unit is compiled, with the others included in front
+        # a unit is a row of files that are compiled as one: the last, with the others included in front
         for unit_name, (*included, last) in units.items():
             words = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}"]
             if unit_name in _COLD:
                 words.append("-Og")  # compiles faster than -O2
-            if unit_name == "hooks":  # `keep_returns` follows the callers' frames
+            if unit_name == "hooks":  # its function `keep_returns` goes through the callers' frames
                 words.append("-fno-omit-frame-pointer")
             for source in included:
                 words += ["-include", str(toolchain.RUNTIME / f"{source}.cpp")]
@@ -93,7 +93,7 @@ def build_library(checks: bool = bool(checkmode.TOOLS), with_header: bool = True
             compilations.append(words)
         header = threading.Thread(target=precompile_header)
         if with_header:
-            header.start()
+            header.start()  # runs beside the compilations
         results = [*zip(compilations, toolchain.run_all(compilations), strict=True)]
         link = [
             *command,

@@ -58,8 +58,8 @@ class Elf:
         # at 0x20 and 0x38 are e_phoff and e_phnum, the place and the number of the headers
         rows = self._read_headers("<IIQQQQQQ", 0x20, 0x38)
         return [
-            Segment(kind, flags, at, address, *rest)
-            for kind, flags, at, address, _physical_address, *rest in rows
+            Segment(kind, flags, offset, address, file_bytes, size, alignment)
+            for kind, flags, offset, address, _physical, file_bytes, size, alignment in rows
         ]
 
     @cached_property
@@ -67,23 +67,26 @@ class Elf:
         """The file's sections, such as the code, with their names."""
         # at 0x28 and 0x3C are e_shoff and e_shnum, the place and the number of the headers
         rows = self._read_headers("<IIQQQQIIQQ", 0x28, 0x3C)
-        # at 0x3E is e_shstrndx, the number of the section that has the names; [4]: its offset
-        names = rows[struct.unpack_from("<H", self._data, 0x3E)[0]][4] if rows else 0
+        names_at = 0  # where the file has the names of all sections
+        if rows:
+            # at 0x3E is e_shstrndx, the number of the section that has them; [4]: its offset
+            (number,) = struct.unpack_from("<H", self._data, 0x3E)
+            names_at = rows[number][4]
+        # `name` is the place of a section's name among them
         return [
-            Section(self._read_text(names + name), kind, flags, address, at, size, link, info)
+            Section(self._read_text(names_at + name), kind, flags, address, at, size, link, info)
             for name, kind, flags, address, at, size, link, info, _, _ in rows
         ]
 
     def content(self, name: str) -> bytes:
         """Return the bytes of the section of this name; empty if there is none."""
-        span = next(
-            ((section.offset, section.bytes) for section in self.sections if section.name == name),
-            (0, 0),
-        )
-        return self._data[span[0] : sum(span)]
+        for section in self.sections:
+            if section.name == name:
+                return self._data[section.offset : section.offset + section.bytes]
+        return b""
 
     def symbols(self, kind: int) -> list[Symbol]:
-        """Return the symbols of the tables of a kind, `SHT_SYMTAB` or `SHT_DYNSYM`."""
+        """Return the symbols of the tables of a kind: `SHT_SYMTAB` (all), or `SHT_DYNSYM` (those for other files)."""
         return [
             symbol
             for section in self.sections
@@ -102,8 +105,9 @@ class Elf:
 
     def relocations(self, section: Section) -> list[Relocation]:
         """Return the relocations in a section of kind `SHT_RELA`: the places that get the address of a symbol."""
+        # `link` is the index of the section that has the symbols
         symbols = self._read_symbols(self.sections[section.link])
-        # the upper half of `info` is the symbol's index or 0, the lower half the kind
+        # the upper half of `info` is the symbol's index, or 0 for none; the lower half is the kind
         rows = self._iterate_table("<QQq", section.offset, section.bytes)
         return [
             Relocation(

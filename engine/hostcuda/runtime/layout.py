@@ -65,6 +65,8 @@ class Layout:
 def layout(path: str | os.PathLike, base: int, functions: Iterable[int]) -> Layout:
     """Find out where a loaded file has its functions and variables; choose places for its ``__shared__`` variables.
 
+    In check mode the result also lists the variables that accesses are compared with.
+
     Parameters
     ----------
     path : path-like
@@ -79,16 +81,19 @@ def layout(path: str | os.PathLike, base: int, functions: Iterable[int]) -> Layo
         The file's code finds its variables in a way that is not known here.
     """
     file = elf.Elf(path)  # its addresses count from 0
+    # the segments that are executable
     code = [s for s in file.segments if s.kind == elf.PT_LOAD and s.flags & elf.PF_X]
     result = Layout(  # begin and end of the code
         (base + min(s.address for s in code), base + max(s.address + s.bytes for s in code))
     )
+    # without those that another file defines (SHN_UNDEF)
     symbols = [symbol for symbol in file.symbols(elf.SHT_SYMTAB) if symbol.section != elf.SHN_UNDEF]
     result.functions = {base + s.value: s.name for s in symbols if s.kind == elf.STT_FUNC}
     result.variables = {
         s.name: (base + s.value, s.bytes) for s in symbols if s.kind == elf.STT_OBJECT
     }
-    if checkmode.TOOLS:  # also sets `constant_bytes`, without the red zones behind the variables
+    if checkmode.TOOLS:
+        # also sets `constant_bytes`, without the unused bytes that check mode adds behind each variable
         _list_watched_variables(result, file, base, symbols)
     else:
         # ``__constant__`` variables are in sections of this name, by an attribute in
@@ -315,6 +320,6 @@ def demangle(symbol: str) -> str:
     text = convert(symbol.encode(), None, None, None)
     if not text:
         return symbol
-    name = ctypes.string_at(text).decode().rpartition("::")[2]
-    cxx.free(ctypes.c_void_p(text))
+    name = ctypes.string_at(text).decode().rpartition("::")[2]  # "conv()::tile": "tile"
+    cxx.free(ctypes.c_void_p(text))  # the text is from malloc
     return name

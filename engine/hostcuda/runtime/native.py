@@ -57,7 +57,7 @@ def library() -> ctypes.CDLL:
     global _library
     if _library is None:
         with _loading:
-            if _library is None:
+            if _library is None:  # no other thread has loaded it meanwhile
                 _library = _load()
     return _library
 
@@ -139,8 +139,7 @@ def _after_fork() -> None:
 # --------------------------------------------------------------------------------------------------
 # Errors, waiting, printf
 
-# sentences of faults found where nothing can be raised (in a destructor): the next `_wait` raises
-# one
+# faults found where nothing can be raised (in a destructor), as sentences: the next `_wait` raises one
 _deferred = []
 
 
@@ -259,7 +258,7 @@ class _KeepAlive:
             event = c_void_p()  # not by `event_create`: a trace has only the program's events
             check(_library.hc_event_create(byref(event)), "cuEventCreate")
             check(_library.hc_event_record(event, self.stream), "cuEventRecord")
-            self.full.append((event, self.batch))
+            self.full.append((event, self.batch))  # the event follows the work of this batch
             self.batch = []
             while self.full and (status := _library.hc_event_query(self.full[0][0])) != NOT_READY:
                 # the query has taken a kernel's fault, which the next call that waits raises
@@ -330,7 +329,7 @@ def mem_release(address: int) -> None:
         return
     _wait_quietly()
     if _library.hc_mem_free(address) != OK:
-        _deferred.append(_read_error())
+        _deferred.append(_read_error())  # for that next call
 
 
 def mem_info() -> tuple[int, int]:
@@ -351,7 +350,7 @@ def mem_range(address: int) -> tuple[int, int] | None:
 
 
 def find_written(address: int, size: int) -> bytes | None:
-    """Return a byte for each byte of device memory: 0 if nothing has written it; None without ``initcheck``."""
+    """Return a byte per byte of device memory: 0 if nothing has set it, else > 0; None without the tool initcheck."""
     marks = create_string_buffer(size)
     return marks.raw if library().hc_mem_written(address, size, marks) == OK else None
 
@@ -406,7 +405,7 @@ def synchronize() -> None:
 def wait_or_pause() -> None:
     """Wait for all streams; in check mode also return if a kernel itself waits for the host.
 
-    Such a kernel is then paused until the next call that waits.
+    Such a kernel is then paused until the next call that waits, so that the host can do its part.
     """
     _wait("cuCtxSynchronize", _library.hc_wait_or_pause)
 
@@ -520,7 +519,7 @@ class LoadedModule:
     def variable(self, name: str) -> tuple[int, int] | None:
         """Return (address, bytes) of a ``__constant__`` or ``__device__`` variable, or None.
 
-        From then on, copies may use its memory.
+        From then on, copies may use its memory, and `variable_range` finds it.
         """
         variables = self.layout.variables
         # "_ZL4mask" is the symbol of a static variable "mask"
@@ -656,11 +655,11 @@ def launch(
 ) -> None:
     """Queue a kernel on a stream, both given by their handles (None: the default stream); LogicError if it is refused.
 
-    `name` is the kernel's, for a message if the program waits long. `shared` is the dynamic shared memory per
-    block in bytes. `packed` are the bytes of the arguments, each at its parameter's offset. `cooperative`:
-    blocks may wait for each other. `cluster` has the blocks of a cluster along each axis, or zeros for those
-    that the kernel declares. `programmatic`: the kernel may begin before the preceding launch of the stream
-    has ended.
+    `name` is the kernel's, for a message if the program waits long. `grid` and `block` hold three numbers (x, y, z).
+    `shared` is the dynamic shared memory per block in bytes. `packed` are the bytes of the arguments, each at its
+    parameter's offset. `cooperative`: blocks may wait for each other. `cluster` has the blocks of a cluster along each
+    axis, or zeros for those that the kernel declares. `programmatic`: the kernel may begin before the preceding launch
+    of the stream has ended.
     """
     global _last_kernel
     _last_kernel = name

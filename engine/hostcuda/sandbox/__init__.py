@@ -93,17 +93,20 @@ _is_taken_for_granted = False
 
 
 def take_for_granted() -> None:
-    """Let `why_not` return "" in this process without a trial: another process on this machine has made it."""
+    """Let `why_not` say without a trial that the sandbox works: another process on this machine has tried it.
+
+    This holds for the rest of this process.
+    """
     global _is_taken_for_granted
     _is_taken_for_granted = True
 
 
 @functools.cache
 def why_not(view: View = PLAIN) -> str:
-    """Return in one sentence why no command can be run in a sandbox here, or "".
+    """Return in one sentence why no command can be run in a sandbox here, or "" if it can.
 
-    The first call for a view tries the sandbox and its walls. "calls", the filter of system calls, may
-    be missing.
+    The first call for a `view` (what a command sees of the machine) tries the sandbox and its walls. Of
+    these, "calls", the filter of system calls, may be missing.
     """
     if _is_taken_for_granted:
         return ""
@@ -118,8 +121,10 @@ def why_not(view: View = PLAIN) -> str:
             "in a container this process has to be root, so that it can run kernels as other users"
         )
     with temporary.folder() as folder:
+        # a program that does nothing
         trial = runs.run_untried([sys.executable, "-I", "-c", ""], folder, view=view)
     if trial.problem:
+        # the last line of its messages, if it has any
         reason = (trial.stderr.strip().splitlines() or [trial.problem])[-1]
         if in_container():
             return f"this container does not let commands run as other users ({reason})"
@@ -158,15 +163,17 @@ def try_walls(view: View = PLAIN) -> dict[str, str]:
     unwritable = [*map(str, (*Path("/").glob("*/"), *places))]
     hidden = [*view.hidden]
     if in_container():
-        # with what others have handed in, and grades
-        hidden += [Path.cwd()] * (Path.cwd() != Path("/"))
+        if Path.cwd() != Path("/"):
+            # the working folder has what others have handed in, and grades
+            hidden.append(Path.cwd())
     else:
-        unwritable.remove("/tmp")  # a private one
+        unwritable.remove("/tmp")  # the command gets a private one
     limits = Limits(seconds=20, processes=16)
     name = f"hostcuda-{secrets.token_hex(16)}"
     with temporary.folder() as folder, temporary.folder() as other, contextlib.ExitStack() as stack:
         if in_container():
             unwritable.append(str(folder.parent))
+        # two servers that the command must not reach: at a TCP port, and at an abstract Unix socket
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         unnamed = stack.enter_context(socket.socket(socket.AF_UNIX))
         unnamed.bind("\0" + name)
@@ -174,6 +181,7 @@ def try_walls(view: View = PLAIN) -> dict[str, str]:
         (other / "another.cu").write_text("somebody else's")
         # With this process's number goes its start time: in the sandbox another process may have
         # the same number.
+        # It is field 22 of /proc/PID/stat, counted from 1; the name, in brackets, is field 2.
         started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
         # wall -> the arguments of probe.py's function that tries to get through, as
         # probe_network(…)
@@ -191,6 +199,7 @@ def try_walls(view: View = PLAIN) -> dict[str, str]:
             stdin=json.dumps(attempts),
             limits=limits,
         )
+        # keeps 128 MiB for 2 s, twice its limit: the watcher, which looks every 0.05 s, has to stop it
         hog = "import time; kept = b'1' * (128 << 20); time.sleep(2)"
         trial = runs.run_untried(
             [sys.executable, "-I", "-S", "-c", hog],
@@ -205,7 +214,7 @@ def try_walls(view: View = PLAIN) -> dict[str, str]:
         if not child.problem
         else {wall: [f"the probe {child.problem}"] for wall in WALLS}
     )
-    if "of memory" not in trial.problem:
+    if "of memory" not in trial.problem:  # it was not stopped for this reason
         holes["memory"].append("uses more than it may")
     remedies = {wall: f": {_HOW_TO_WALL[wall]}" if wall in _HOW_TO_WALL else "" for wall in WALLS}
     return {

@@ -31,9 +31,10 @@ def read_file(path: Path, most: int) -> bytes:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as file:
         status = os.fstat(handle)
+        # a file with a second name (a hard link) may be somebody else's
         if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
             raise ValueError("it is no plain file")
-        data = file.read(most + 1)
+        data = file.read(most + 1)  # a byte more than allowed tells a larger file
     if len(data) > most:
         raise ValueError(f"it has more than {most / MIB:g} MB")
     return data
@@ -60,7 +61,8 @@ def read_records(path: Path, most: int = 8 * MIB) -> list[dict]:
     for line in lines:
         with contextlib.suppress(ValueError, RecursionError):
             record = parse_json(line, _VALUES_PER_RECORD)
-            records += [record] if isinstance(record, dict) else []
+            if isinstance(record, dict):
+                records.append(record)
     return records
 
 
@@ -77,9 +79,11 @@ def make_nonce() -> str:
 def parse_json(data: bytes, most: int) -> object:
     """Return the value of an untrusted JSON text.
 
-    ValueError if it is no JSON, or may have more than `most` values, which would need much memory.
+    ValueError if it is no JSON, or may have more than `most` values, which would need much memory;
+    RecursionError if it is nested too deep.
     """
-    # one of these signs precedes each value, so they are counted before the text is parsed
+    # One of these signs precedes each value (but the first), so they are counted before the text is
+    # parsed. Those in strings count, too.
     if sum(map(data.count, (b"{", b"[", b","))) > most:
         raise ValueError(f"it has more than {most:,} values")
     return json.loads(data)
@@ -95,7 +99,7 @@ def read_answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB
     path : Path
         A file of JSON that `write_answer` wrote: ``nonce``, and ``record``, a dict.
     word : str
-        The nonce that the command was given.
+        The nonce that the command was given: a random word that a submitted kernel does not know.
     most : int
         Bytes; a longer file is not read.
 

@@ -60,8 +60,12 @@ def probe_files(hidden: list[str], unwritable: list[str]) -> Iterator[str]:
     """
     for path in hidden:
         with contextlib.suppress(OSError):
-            # a folder with nothing in it is hidden; close() returns None, once open() has succeeded
-            if os.listdir(path) if os.path.isdir(path) else open(path, "rb").close() is None:
+            if os.path.isdir(path):
+                is_hidden = not os.listdir(path)  # a folder with nothing in it is hidden
+            else:
+                open(path, "rb").close()  # OSError if it cannot be read
+                is_hidden = False
+            if not is_hidden:
                 yield f"reads {path}"
     for folder in unwritable:
         path = os.path.join(folder, f"hostcuda-probe-{os.getpid()}")
@@ -83,7 +87,7 @@ def probe_processes(pid: int, started: str, most: int) -> Iterator[str]:
         # the start time is field 22 of proc(5); the name, in brackets, is field 2
         if parent.joinpath("stat").read_text().rpartition(")")[2].split()[19] == started:
             for what, attempt in (
-                ("signals", lambda: os.kill(pid, 0)),
+                ("signals", lambda: os.kill(pid, 0)),  # 0: no signal, only whether one may be sent
                 ("reads the memory of", lambda: open(parent / "mem", "rb").close()),
                 ("reads the variables of", parent.joinpath("environ").read_bytes),
             ):
@@ -125,6 +129,7 @@ def probe_calls() -> Iterator[str]:
         "socket": (libc.socket, 1, 1, 0),  # AF_UNIX, SOCK_STREAM
     }
     for name, (call, *arguments) in attempts.items():
+        # possible: it succeeds, or fails for another reason than a filter's
         if call(*arguments) != -1 or ctypes.get_errno() not in _FORBIDDEN:
             yield f"calls {name}"
 

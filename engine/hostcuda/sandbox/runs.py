@@ -162,7 +162,7 @@ def precompile(check: str, options: tuple[str, ...] = ()) -> tuple[Path, ...]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        preexec_fn=processes.make_parent_guard(),
+        preexec_fn=processes.make_parent_guard(),  # it ends when this process does
     )
     if child.returncode:
         last = (child.stderr.strip().splitlines() or [""])[-1]
@@ -307,7 +307,7 @@ def run_untried(
     options : sequence of str
         The nvcc options of its kernels, for these files.
     environment : mapping, optional
-        Added to its environment, which otherwise has nothing of this process's.
+        Added to its environment, which otherwise has only CXX, LANG and LC_ALL of this process's.
     stdin : str
         What it reads, for example a nonce.
     limits : Limits, optional
@@ -334,7 +334,7 @@ def run_untried(
             line = _as_user(
                 user, _with_filter(command, cached, scratch_variables["HOSTCUDA_CACHE_DIR"], limits)
             )
-        else:
+        else:  # in bubblewrap /tmp is private: the home folder and the cache are there
             line = _in_bubblewrap(command, scratch, view, cached, limits)
     else:
         line = _with_limits(command, limits)
@@ -354,6 +354,7 @@ def run_untried(
             # through a pipe, so that what was read (a nonce) cannot be read again
             with contextlib.suppress(BrokenPipeError), process.stdin:
                 process.stdin.write(stdin.encode())
+            # which limit was reached, if any; most bytes of memory; what it printed (stdout, stderr)
             problem, peak, texts = _watch(
                 process, scratch, limits, began, user if in_container() else None
             )
@@ -365,7 +366,7 @@ def run_untried(
                 )
     seconds = time.monotonic() - began
     status = None if problem else process.returncode
-    if status is not None and status > 128:  # bubblewrap's status for a signal
+    if status is not None and status > 128:  # bubblewrap's status for a signal: 128 + its number
         status = 128 - status
     return SandboxEnded(status, problem or _describe_status(status, limits), seconds, peak, *texts)
 

@@ -60,6 +60,7 @@ def find_library() -> ctypes.CDLL | None:
     """Return the library that filters system calls, libseccomp, or None if it is not installed."""
     with contextlib.suppress(OSError):
         seccomp = ctypes.CDLL(_LIBRARY)
+        # a pointer; by default ctypes takes a result for an int
         seccomp.seccomp_init.restype = ctypes.c_void_p
         return seccomp
     return None
@@ -97,7 +98,7 @@ def load() -> None:
     # "clone" starts processes and threads: only without flags that make a namespace, which is
     # (argument 0) & _NEW == 0
     allow("clone", _Comparison(0, _MASKED_EQUAL, _NEW, 0))
-    for request in _IOCTLS:
+    for request in _IOCTLS:  # argument 1 of ioctl
         allow("ioctl", _Comparison(1, _EQUAL, request))
     _require(seccomp.seccomp_load(rules), "the filter")
 

@@ -62,8 +62,8 @@ def prepare(text: str, own: Callable[[str], bool]) -> tuple[str, list[Place]]:
     # (file, line, whether the file is the engine's own); the first one is the unknown place
     places: list[Place] = [(None, None, True)]
     place = _make_locator(lines, own)
-    # (function, pointer) -> a place; index of a moved access's line -> its number, (function, pointer)
-    by_pointer, moved = {}, {}
+    by_pointer = {}  # (function, pointer) -> the place of the first access through it
+    moved = {}  # line's index of an access without a place -> its number, (function, pointer)
     for block in order_blocks(_read_blocks(lines)):
         for at in block.pieces:  # the indices of lines that call check mode for an access
             debug, accessed = _DEBUG.search(lines[at]), _ACCESSED.search(lines[at])

@@ -7,12 +7,12 @@ _WITH_ADDEND = {3, 4, 5, 8, 9, 11, 14, 15, 16, 17, 21, 22, 23, 25}  # kinds of r
 
 def calls_pointers(data: bytes) -> bool:
     """Return whether the code of a WebAssembly object file calls functions by pointers; `data` is its content."""
-    at = 8  # after the magic number and the version; then a row of sections
+    at = 8  # after the magic number and the version; then a row of sections: kind, size, content
     while at < len(data):
         kind, at = data[at], at + 1
         size, at = _read_number(data, at)
         end = at + size
-        if kind == _CUSTOM:
+        if kind == _CUSTOM:  # its content begins with its name
             length, at = _read_number(data, at)
             name, at = data[at : at + length], at + length
             # a call by a pointer names the type of the function, which the linker numbers anew

@@ -52,7 +52,11 @@ class _Unit(unit.Unit):
         return [flag for flag in super().flags if flag != "-fsanitize=alignment"]
 
     def prepare(self, path: Path, alone: bool) -> None:
-        """Add check mode to the compiled text in the file `path`, before it is linked, and keep `self.places`."""
+        """Add check mode to the compiled text in the file `path`, before it is linked, and keep `self.places`.
+
+        `alone` (the unit has no other file) is always true in a page, and not used.
+        """
+        # the engine's headers, the C++ library, and what the engine writes around the source
         own = (str(toolchain.INCLUDE), "/usr/", "kernel.cpp")
         text, self.places = ir.prepare(
             path.read_text(encoding="utf-8"), lambda file: file.startswith(own)

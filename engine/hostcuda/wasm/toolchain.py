@@ -120,7 +120,7 @@ def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
     """Run a command that is meant for clang on Linux, in the folder `cwd`; return (exit status, output, messages)."""
     # `{}`, the last argument of clang(): it maps folders of the command to others to use instead
     folder, words = str(cwd or "/"), _translate(command)
-    if "-dD" in command:  # one of `preprocessing_flags`
+    if "-dD" in command:  # it only preprocesses: this is one of `preprocessing_flags`
         return _preprocess(words, folder)
     if command[-2:] == ["-o", "kernel.so"]:  # the driver here does not link: compile, then link
         # check mode: the file is LLVM's text, which `ir.prepare` has changed
@@ -217,7 +217,10 @@ def _add_headers(path: Path, read: set[Path]) -> None:
 def run_all(
     commands: list[list[str]], folders: list[Path] | None = None
 ) -> list[tuple[int, str, str]]:
-    """Run commands one after the other, each in its folder; return their (exit status, output, messages) in a list."""
+    """Run commands one after the other; return their (exit status, output, messages) in a list.
+
+    `folders` are those in which they run, one for each; by default all run in "/".
+    """
     return [run(*job) for job in zip(commands, folders or [None] * len(commands), strict=True)]
 
 
@@ -228,7 +231,7 @@ def runtime(checked: bool) -> Path:
     """
 
     def build(path: Path) -> None:
-        """Compile the runtime's files, those of a row of names together, and link them to the object file `path`."""
+        """Compile the runtime's files, several at a time, and link the results to the object file `path`."""
         flags = [
             "-std=gnu++17",
             "-O2",
@@ -239,10 +242,12 @@ def runtime(checked: bool) -> Path:
         ]
         flags += ["-DHOSTCUDA_CHECK"] if checked else []
         objects = []
+        # files that are compiled as one: the last, with the others included in front
         for names in _CHECK_RUNTIME if checked else _RUNTIME:
-            *before, last = (str(RUNTIME / f"{name}.cpp") for name in names)
+            files = [str(RUNTIME / f"{name}.cpp") for name in names]
+            last = files.pop()
             objects.append(str(path.with_name(f"{names[-1]}.o")))
-            included = [word for file in before for word in ("-include", file)]
+            included = [word for file in files for word in ("-include", file)]
             _require(["clang++", *_TARGET, *flags, *included, "-c", last, "-o", objects[-1]])
         _require(["wasm-ld", "-m", "wasm32", "-r", "-o", str(path), *objects])
 
