@@ -116,6 +116,7 @@ def bench_network(
     for B in as_list(BATCH[in_use.engine] if batch is None else batch):
         with ExitStack() as stack:
             flush, images = stack.enter_context(flushing()), Images(B)
+            # `stack` frees at its end what the lab's own cases use
             cases = [*_list_own_cases(stack, images), *baselines(images)]
             measure_cases(images, cases, repeat, flush)
             rows += [make_row(case, B) for case in cases]
@@ -246,7 +247,7 @@ def list_steps() -> list[str | None]:
 
 
 def count_passes(B: int) -> int:
-    """Return how many passes of B images a graph should hold, so that its launch does not dominate the time."""
+    """Return how many forward passes of B images a CUDA graph should hold, so that its launch is little of the time."""
     # As many as take an H200 a millisecond: it computes 5000 images in that time. At most 50, as for 100
     # images: fewer leave multiprocessors idle, and save hardly any time. A pass of the CPU engine takes
     # much longer than its launch.

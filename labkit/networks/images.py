@@ -188,7 +188,7 @@ def cycle(data: Dataset, n: int) -> Dataset:
 def resize(
     images: np.ndarray, size: int | tuple[int, int] | None = None, white: float = 255.0
 ) -> np.ndarray:
-    """Resize by bilinear interpolation, pixel centres on pixel centres, edges repeated.
+    """Resize by bilinear interpolation. A pixel's value belongs to its centre; edges are repeated.
 
     Parameters
     ----------

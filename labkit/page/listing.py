@@ -118,7 +118,7 @@ class Diff:
         return f"{self.labels[0]} → {self.labels[1]}: {lines}"
 
     def only(self, pattern: str) -> Diff:
-        """Return a copy with only those hunks in which `pattern` occurs in a changed line.
+        """Return a copy with only those hunks, parts of the difference, in which `pattern` occurs in a changed line.
 
         A page shows them, and below them, folded, the whole difference.
 

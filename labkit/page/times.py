@@ -68,6 +68,7 @@ def times(
     ]
     if here.engine == "gpu":
         measured = bench(chosen, layers, IMAGES, layer_time=False)
+        # the rows stay in their order, which is that of `recorded_ms`
         rows = rows.merge(measured[["layer", "label", "op_ms"]])
         columns = {"op_ms": "op time here (ms)"}
         caption = f"Measured here on {here.name}, {IMAGES:,} images"

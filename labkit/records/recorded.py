@@ -234,7 +234,7 @@ class Recorded:
         """Return by how much two measurements of the same code on the same layer differ at most: 0.01 for 1 %.
 
         Pairs are kernels that were timed twice in one run, `op_again_ms`, and kernels with the same
-        code and options. A smaller difference between two kernels is none.
+        code and options. A smaller difference between two kernels means nothing.
         """
         # without rows of a whole network, whose layer is ""
         rows = store.choose(

@@ -76,7 +76,10 @@ _TEXT = (
 
 
 def read(path: Path) -> pd.DataFrame:
-    """Return the measured times of a CSV file in the ladder's order, with rungs by number in place of name."""
+    """Return the measured times of a CSV file in the ladder's order, with rungs by number in place of name.
+
+    A rung is a kernel of the ladder. Files have its name, "tuning", because its number may change.
+    """
     return store.add_rung_numbers(read_stored(path), path).sort_values(
         ORDER, kind="stable", ignore_index=True
     )

@@ -61,7 +61,7 @@ def name_of(rung: int | str) -> str:
 def add_rung_numbers(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     """Return a file's table with rungs by number: "tuning" becomes 7, a label "tuning, rows=4" "07 tuning, rows=4".
 
-    LabError for a rung that is unknown.
+    Files have names, because a rung's number may change. LabError for a rung that is unknown.
     """
     table = table.copy()
     if "rung" in table:
@@ -79,7 +79,7 @@ def add_rung_numbers(table: pd.DataFrame, path: Path) -> pd.DataFrame:
 def remove_rung_numbers(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with rungs by name, as files hold it: 7 becomes "tuning", "07 tuning, rows=4" "tuning, rows=4".
 
-    The opposite of `add_rung_numbers`. LabError for a rung that is unknown.
+    The opposite of `add_rung_numbers`: a rung's number may change. LabError for a rung that is unknown.
     """
     table = table.copy()
     if "rung" in table:

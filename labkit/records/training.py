@@ -51,8 +51,9 @@ class Training:
     ) -> pd.DataFrame:
         """Return the rows of a kind, such as "kernel" or "epoch", without empty columns.
 
-        The other arguments are values of columns, None for any. Raises LabError if no row has them;
-        the message lists the values that there are.
+        The other arguments are values of columns, None for any. An experiment is a version of the
+        training's code: "shared_mask". Raises LabError if no row has these values; the message
+        lists those that there are.
         """
         rows = store.choose(
             self.table,
@@ -77,6 +78,7 @@ class Training:
     def beside_published(self) -> pd.DataFrame:
         """Return the times that report 001 published beside those recorded here: kernel, label, us, published_us.
 
+        Report 001 is a published report on optimizing lenet28's training; it timed two of the kernels.
         The last row is the experiment "shuffle", which the report did not try: its published_us is
         None.
         """

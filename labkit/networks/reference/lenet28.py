@@ -130,7 +130,8 @@ def random_sizes(seed: int) -> list[Sizes]:
     rng = np.random.default_rng(seed)
     sizes = []
     for _ in range(2):
-        # each from a range without its second end; s1 is the side of the pooled maps
+        # Each from a range without its second end; s1 is the side of the pooled maps. The side of
+        # the images is such that the windows of the pool fit without a rest.
         pool, s1, K, maps, classes = (
             int(rng.integers(*ends)) for ends in ((1, 5), (2, 6), (1, 7), (1, 8), (2, 12))
         )
