@@ -66,6 +66,7 @@ def parse_messages(output: str, lines: list[str]) -> Iterator[Message]:
     output_lines = output.splitlines()
     for index, text in enumerate(output_lines):
         if match := _HOST.match(text) or _NVCC.match(text):
+            # 0 without a column, which the pattern of nvcc's messages does not have
             line, column = int(match["line"]), int(match.groupdict().get("column") or 0)
             # nvcc shows the column by a caret in the lines that follow
             if match.re is _NVCC and 1 <= line <= len(lines):
@@ -77,6 +78,7 @@ def parse_messages(output: str, lines: list[str]) -> Iterator[Message]:
 
 def match_lines(text: str, cell: str) -> dict[int, int]:
     """Map the numbers of the lines of a text that come from a cell to their numbers in the cell, all from 1."""
+    # a matching block is (start in the text, start in the cell, lines); its starts count from 0
     matcher = SequenceMatcher(None, text.splitlines(), cell.splitlines(), autojunk=False)
     return {
         text_start + i: cell_start + i
@@ -88,6 +90,7 @@ def match_lines(text: str, cell: str) -> dict[int, int]:
 def to_cell_lines(messages: Iterable[Message], text: str, cell: str) -> Iterator[Message]:
     """Yield messages about a text, with the line numbers of the cell whose functions are in it.
 
+    `text` is a whole kernel, in which the cell's functions stand in place of those of the same names.
     A message about a line that is not the cell's gets the line of a `{` that the cell does not
     close, and says so. If all are closed, it gets the line 0.
     """
@@ -108,7 +111,8 @@ def to_cell_lines(messages: Iterable[Message], text: str, cell: str) -> Iterator
 def find_unclosed_brace(code: str) -> int:
     """Return the line, from 1, of a `{` that no `}` closes, in a text without comments; 0 if all are closed.
 
-    Where a `}` is indented less than the line of its `{`, that one was meant to be closed before.
+    Where a `}` is indented less than the line of its `{`, it was meant for an earlier one: the `{` is
+    told as unclosed. Otherwise it is the last one without a `}`.
     """
     pairs = [*find_pairs(code, "{}")]
     unclosed = {sign.start() for sign in re.finditer("{", code)} - {
@@ -118,6 +122,7 @@ def find_unclosed_brace(code: str) -> int:
         return 0
     lines = code.split("\n")
     for opening, closing, _ in pairs:
+        # the lines in which the two braces stand
         opener, line = (lines[code.count("\n", 0, at)] for at in (opening, closing))
         if re.match(r"\s*}", line) and _find_indentation(line) < _find_indentation(opener):
             return 1 + code.count("\n", 0, opening)
@@ -166,7 +171,7 @@ def find_lacking(output: str) -> str:
     if not (match := _LACKING.search(output)):
         return ""
     if match["major"] or match["function"]:
-        # 8.0 is that of __reduce_..._sync, which nvcc does not tell
+        # 8.0: of a function __reduce_..._sync nvcc says only that it is undefined
         capability = f"{match['major']}.{match['minor']}" if match["major"] else "8.0"
         return f"{match['instruction'] or match['function']}, which needs compute capability {capability}"
     return f"{match['instruction']}, which its architecture does not have"

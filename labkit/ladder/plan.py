@@ -45,6 +45,7 @@ def images_per_launch(batch: int, scratch: int, free: int, limit: int | None = N
     limit = min(batch, limit or batch, MAX_GRID[2])
     if scratch:
         limit = max(1, min(limit, min(MAX_SCRATCH_BYTES, free // 4) // scratch))
+    # the fewest launches, and then the fewest images with which so many are enough
     launches = tiles(batch, limit)  # batch / limit, rounded up
     return tiles(batch, launches)
 

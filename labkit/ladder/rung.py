@@ -150,8 +150,9 @@ class Rung:
     def scope(self, layer: Layer, options: Mapping[str, object]) -> Scope:
         """Return the sizes from which a launch's grid and block are computed, as attributes of one object: `s.Ho`.
 
-        Only the number of images is left out. They are the layer's dimensions, all options of the rung,
-        the limits of the device and the rung's `sizes`, which replace options that are None.
+        The attributes are the layer's dimensions without the number of images, all options of the rung,
+        the device's number of multiprocessors and shared memory per block, and the rung's `sizes`,
+        which replace options that are None.
         """
         dimensions = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "Ho", "Wo")}
         multiprocessors, shared_opt_in = read_launch_limits()

@@ -25,7 +25,7 @@ def module_arguments(text: str, name: Path | str, *options: str) -> dict:
     searched in the file's folder, if `name` is a path, and in `cuda_src`.
     """
     return {
-        # C would read backslashes as escapes
+        # #line: messages name this file. C would read a backslash, chr(92), as an escape.
         "source": f'#line 1 "{str(name).replace(chr(92), "/")}"\n{text}',
         "options": [*NVCC_OPTIONS, *options],
         "no_extern_c": True,  # PyCUDA adds no extern "C": the lab's kernels have it
@@ -114,6 +114,7 @@ def changed_lines(a: list[str], b: list[str]) -> int:
     """
     a, b = ([_join_words(line) for line in source] for source in (a, b))
     matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
+    # where lines i1 to i2 of `a` became j1 to j2 of `b`, the longer of the two counts
     return sum(
         max(sum(map(count_lines, a[i1:i2])), sum(map(count_lines, b[j1:j2])))
         for tag, i1, i2, j1, j2 in matcher.get_opcodes()
@@ -255,8 +256,9 @@ def require_order(
 ) -> None:
     """Raise LabError if a kernel in `code` has the parameters that a call passes, but in another order.
 
-    That is seen by their names, and by which pointer is not const: the kernel writes y. `place` names
-    the reader's file and the rung in whose place it is, for the message.
+    That is seen by their names, and by which pointer is not const: the kernel writes y.
+    `passed_by_call` has for each of the `kernels` the names that it gets, in order. `place` names the
+    reader's file and the rung in whose place it is, for the message.
     """
     for kernel, passed in zip(kernels, passed_by_call, strict=True):
         declarations = parameters(code, kernel)
@@ -264,6 +266,7 @@ def require_order(
         # the meanings of other names can be guessed only where a call passes x, k, y and the sizes
         meant = guess_meanings(declarations) if passed[:3] == [*"xky"] else own_names
         if meant != passed and sorted(meant) == sorted(passed):
+            # a text times False is ""
             seem = f", which seem to be ({', '.join(meant)})" * (meant != own_names)
             in_order = [own_names[meant.index(name)] for name in passed]
             raise LabError(
@@ -319,7 +322,7 @@ def select_view(text: str, skeleton: bool) -> str:
 
 
 def without_solution(text: str) -> str:
-    """Return the text of an exercise's file with its starting code alone; "" if it has none.
+    """Return the text of an exercise's file with its starting code alone, for students; "" if it has none.
 
     `select_view` gives that code from the result, and an empty text for the solution.
     """

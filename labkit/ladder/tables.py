@@ -51,6 +51,7 @@ def with_options(frame: pd.DataFrame) -> pd.DataFrame:
         values = [
             int(row[name]) if row.get(name, "").isdecimal() else row.get(name) for row in rows
         ]
+        # None where a row lacks the option; the type becomes int64 where all values are integers
         frame[name] = pd.Series(values, frame.index, dtype=object).infer_objects()
     return frame
 
@@ -61,7 +62,7 @@ def as_options(text: str) -> dict[str, int | str | tuple[int, ...]]:
 
 
 def parse_kernel_times(text: str | float) -> dict[str, float]:
-    """Return the time of each kernel [ms] in a text such as "im2col=1.2 gemm=3.4"; nothing for a missing value."""
+    """Return the time of each kernel [ms] in a text such as "im2col=1.2 gemm=3.4"; {} for a missing text, NaN."""
     return (
         {name: float(ms) for name, ms in _split_words(text).items()}
         if isinstance(text, str)

@@ -108,6 +108,7 @@ class Variant:
     @functools.cached_property
     def label(self) -> str:
         """The variant as tables and plots write it: "01 baseline", "03 registers, sum", "04 tiling, tile=32"."""
+        # those that are not the default; the sub-step stands before them, without "step="
         options = [
             f"{name}={format_option(value)}"
             for name, value in self.options.items()
@@ -266,6 +267,7 @@ class Variant:
         jobs = {
             tuple(defines.items()): defines
             for defines in all_defines
+            # `_modules` are compiled in this process already; none of them is for tools
             if tools or self._make_module_key(defines, quick) not in _modules
         }.values()
 
@@ -346,7 +348,7 @@ class Variant:
         """
         options = [f"-D{name}={value}" for name, value in defines.items()]
         if quick and device().engine == "cpu":
-            options += ["-Xptxas", "-O1"]
+            options += ["-Xptxas", "-O1"]  # the engine reads this option of nvcc
         file = self.path or self.file_name
         return {
             **kernel_files.module_arguments(self.source, file, *options),
@@ -375,7 +377,10 @@ def describe_missing_wgmma(gpu: Device) -> str:
     """
     return (
         "multiplies with wgmma, which only compute capability {}.{} has; the {} has {}.{}".format(
-            *WGMMA, gpu.name, *(gpu.compute_capability or (0, 0))
+            # (0, 0) is never shown: callers ask only for a GPU, which has a capability
+            *WGMMA,
+            gpu.name,
+            *(gpu.compute_capability or (0, 0)),
         )
     )
 

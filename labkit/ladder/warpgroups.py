@@ -165,7 +165,8 @@ def grid(s: Scope, multiprocessors: int) -> Extent:
     `s.groups` is the number of groups of maps, `s.room` how many blocks a multiprocessor can hold, and
     `s.B` the number of images: a group needs no more blocks than there are images.
     """
-    return s.groups * min(s.B, max(1, multiprocessors * s.room // s.groups)), 1, 1
+    blocks_of_group = min(s.B, max(1, multiprocessors * s.room // s.groups))
+    return s.groups * blocks_of_group, 1, 1
 
 
 def block(s: Scope) -> Extent:

@@ -344,6 +344,7 @@ class SampledImages:
         """
         dtype = variant.io_dtype
         title = f"{variant.label} is wrong {when}, on {self.layer}, B = {self.batch}"
+        # `inputs`, and what follows from them, are kept for each data type to which they are rounded
         allowed = tolerance(variant.rounding, self.scale[dtype], self.layer.terms)
         compare(y, self.expected[dtype], allowed, dtype, title, self.inputs[dtype])
         if len(with_nan):
@@ -423,10 +424,10 @@ def compute_rates(
 ) -> dict[str, float]:
     """Return a dict of the rates that follow from an op time on the device `on`, named as in the table of `bench`.
 
-    `dtype` is that of x and y; `products` says how tensor cores multiply floats, "3×FP16" (as three
-    products of halves), or is "".
+    `op_ms` [ms] is the time of the layer's kernels for the batch. `dtype` is that of x and y;
+    `products` says how tensor cores multiply floats, "3×FP16" (as three products of halves), or is "".
     """
-    return {
+    return {  # / 1e6: from operations or bytes per millisecond to 10^9 per second
         "gflop_s": layer.flops(batch) / op_ms / 1e6,
         "gb_s": layer.bytes(batch, dtype) / op_ms / 1e6,
         "x_reference": op_ms / layer.reference_ms(batch, dtype, on, products),
@@ -500,7 +501,7 @@ def refuse_impossible(variant: Variant, layer: Layer, batch: int, op_ms: float, 
     written = int(np.prod(layer.y_shape(batch), dtype=np.int64)) * size
     read = layer.bytes(batch, variant.io_dtype) - written
     shortest = 1e3 * on.shortest_s(read, written, layer.flops(batch), unit)
-    if not op_ms >= shortest:
+    if not op_ms >= shortest:  # also for NaN
         raise LabError(
             f"{variant.label} on {layer}, B = {batch}: {op_ms:.4g} ms, but {on.name} cannot move the bytes "
             f"and compute the products ({unit}, the fastest unit in the source) in less than {shortest:.4g} "

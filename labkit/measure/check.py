@@ -227,7 +227,8 @@ def check(
     with ThreadPoolExecutor(1) as pool:
         warning = pool.submit(_compiler_warning, variant, [kernel for kernel, _ in shapes.values()])
         rows = _check_shapes(variant, shapes, seed, quick)
-    sanitized, slow = ((), ""), ""
+    sanitized = ((), "")  # (the sanitizer's tools, the shape that it looked at)
+    slow = ""  # a sentence on what a reader's own kernel wastes most
     if sanitize:
         layer, batch = _choose_sanitized((kernel.layer, batch) for kernel, batch in shapes.values())
         sanitized = _sanitize_one(variant, layer, batch)

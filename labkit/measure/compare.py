@@ -116,6 +116,7 @@ def draw_large_integers(
     factors = find_largest_factors(variant.rounding, layer.terms)
     if min(factors) < 2:  # there are too many terms
         return draw_integers(variant, layer, batch, rng)
+    # if one may be larger, chance decides whether it is of x or of k
     largest_x, largest_k = factors if factors[0] == factors[1] else rng.permuted(factors)
     x = rng.integers(1, largest_x, layer.x_shape(batch), endpoint=True)
     k = rng.integers(1, largest_k, layer.k_shape, endpoint=True) * rng.choice(
@@ -178,7 +179,8 @@ def unwritten(dtype: DTypeLike) -> np.ndarray:
 def poison(plan: Plan, with_zeros: bool = False) -> None:
     """Fill a plan's output on the device with the NaN of `unwritten`, so that outputs not written are wrong.
 
-    `with_zeros` fills it with zeros: a kernel that is right then adds to y without setting it.
+    `with_zeros` fills it with zeros, to tell a mistake: a kernel whose outputs are right only then adds
+    to y without setting it first.
     """
     size = plan.variant.io_dtype.itemsize
     bits = np.uint32(0) if with_zeros else _UNWRITTEN[size]
@@ -242,6 +244,7 @@ def compare(
         raise CheckFailed(
             _describe_mismatch(title, y, expected, error, allowed, ~within_bound, inputs)
         )
+    # where the error has to be 0, it is
     return float(np.max(error[allowed > 0] / allowed[allowed > 0], initial=0.0))
 
 
@@ -392,4 +395,5 @@ def compare_array(title: str, result: ArrayLike, expected: np.ndarray, bound: np
         raise CheckFailed(
             "\n".join([message, *describe_array(places, got, right, most, result.shape)])
         )
+    # where the bound is 0, so is the error
     return float(np.max(error[bound > 0] / bound[bound > 0], initial=0.0))

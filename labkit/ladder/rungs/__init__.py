@@ -28,6 +28,7 @@ def rung(which: int | str) -> Rung:
     Raises LabError if there is none; the message lists the rungs.
     """
     for candidate in LADDER:
+        # in Python True == 1, but it is no number of a rung
         if which in (candidate.number, candidate.name) and not isinstance(which, bool):
             return candidate
     raise LabError(
