@@ -60,10 +60,27 @@ def histogram(
     """
     pixels = random.exponential(mean, n).clip(0, 255).astype(np.uint8)
     pixels[-1] = 255
-    bins = np.bincount(pixels, minlength=256).astype(np.uint32)
-    return launch(
-        "histogram", pixels, n, Output("bins", bins, before=0), grid=blocks, block=threads
-    )
+
+    def count(taken=slice(None)) -> np.ndarray:
+        """Return how many of the pixels that are taken have each value, uint32 [256]."""
+        return np.bincount(pixels[taken], minlength=256).astype(np.uint32)
+
+    def list_mistakes() -> dict[str, np.ndarray]:
+        """Return what wrong histograms give, by what they do."""
+        bins = count()
+        return {
+            clause: count(taken) for clause, taken in _list_shares(n, blocks, threads, "pixel")
+        } | {
+            "a bin has 8 bits: it wraps around at 256": bins % 256,
+            "a bin has 16 bits: it wraps around at 65,536": bins % 65_536,
+            "the bin of the largest value, 255, is left out": np.where(
+                np.arange(256) < 255, bins, 0
+            ),
+            "bin 0 is left out": np.where(np.arange(256) > 0, bins, 0),
+        }
+
+    bins = Output("bins", count(), before=0, mistakes=list_mistakes)
+    return launch("histogram", pixels, n, bins, grid=blocks, block=threads)
 
 
 # A block counts more pixels of one value than 16 bits hold.
@@ -80,9 +97,55 @@ def total(random: np.random.Generator, n: int, blocks: int, threads: int) -> Arr
     unit = 16 if blocks <= 2 else 2.0**-30
     # the sum of n numbers of at most 2^24 / n: float32 holds it exactly, also times a power of two
     x = (draw_summands(random, n, _EXACT // n) * unit).astype(np.float32)
-    return launch(
-        "sum", x, n, Output("total", x.sum(keepdims=True), before=0), grid=blocks, block=threads
-    )
+
+    def list_mistakes() -> dict[str, np.ndarray]:
+        """Return what wrong sums give, by what they do."""
+        thread = np.arange(n) % (blocks * threads) % threads  # of its block
+        without_steps = [
+            (f"there is no step that adds threads {apart} apart", thread & apart == 0)
+            for apart in (1, 2, 4, 8, 16, 32, 64, 128)
+        ]
+        return {
+            clause: x[taken].sum(keepdims=True)
+            for clause, taken in [*_list_shares(n, blocks, threads, "number"), *without_steps]
+        }
+
+    y = Output("total", x.sum(keepdims=True), before=0, mistakes=list_mistakes)
+    return launch("sum", x, n, y, grid=blocks, block=threads)
+
+
+def _list_shares(n: int, blocks: int, threads: int, what: str) -> list[tuple[str, np.ndarray]]:
+    """Return which of n elements wrong kernels take, as (what they do, bool [n]); a right one takes all.
+
+    With T threads in the grid, thread t takes the elements t, t + T, t + 2T and so on. `what` says
+    what an element is: "number".
+    """
+    element = np.arange(n)
+    block, thread = np.divmod(element % (blocks * threads), threads)
+    shares = [
+        (f"the first {what}, {what} 0, is left out", element > 0),
+        (f"the last {what}, {what} {n - 1}, is left out", element < n - 1),
+        (
+            f"each thread takes one {what}: no thread takes {what} {blocks * threads}",
+            element < blocks * threads,
+        ),
+        (f"only thread 0 of each block adds its {what}s", thread == 0),
+        (f"only lane 0 of each warp adds its {what}s", thread % 32 == 0),
+        (f"only the first warp of each block adds its {what}s", thread < 32),
+        (f"only the threads of block 0 add their {what}s", block == 0),
+        (f"the first warp of each block adds no {what}", thread >= 32),
+        (f"the last thread of each block adds no {what}", thread < threads - 1),
+        (f"the threads of block 0 add no {what}", block > 0),
+    ]
+    shares += [
+        (
+            f"the last {n % width} of {n:,} {what}s are left out: n % {width}",
+            element < n - n % width,
+        )
+        for width in (4, 2, 8, 16, 32)
+    ]
+    # a kernel that takes all elements, or none, is not told from others by its result
+    return [(clause, taken) for clause, taken in shares if 0 < taken.sum() < n]
 
 
 # Lanes that add to one address are served one after the other: each counts as a sector.

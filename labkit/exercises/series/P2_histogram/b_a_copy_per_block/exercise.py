@@ -16,7 +16,7 @@ EXERCISE = Exercise(
         (
             Case("1,000 pixels in 3 blocks of 64", (1000, 3, 64, 30)),
             Case("100 pixels in 2 blocks of 512", (100, 2, 512, 30)),
-            Case("777 pixels in 2 blocks of 300", (777, 2, 300, 30)),
+            Case("779 pixels in 2 blocks of 300", (779, 2, 300, 30)),
             NIGHT,
             Case(_PIXELS, (4096, 4, 128, 30), counted=True),
         ),
