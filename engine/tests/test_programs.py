@@ -95,7 +95,7 @@ a lock: 5
         Expected(
             "host_memory",
             f"aligned: {20 * (2 * 28 + 8)}, fresh: {(256 << 10) // 8}\nattributes: 1 1 1\n"
-            "pools: 1 0 801\n",
+            "2 1 1 0 kinds of memory\npools: 1 0 801\n",
             ("does not count the memory of a pool",),
         ),
         *(

@@ -1,8 +1,12 @@
 """Programs that import CuPy or cuda.core, on the CPU engine."""
 
+import re
+
 import pytest
 from running import run_program
 
+from hostcuda.host.toolchain import INCLUDE
+from hostcuda.programs import cupy
 from hostcuda.sanitize import sanitize_script
 
 pytestmark = pytest.mark.thorough("whole programs: a process each; 20 s together")
@@ -207,6 +211,13 @@ print(met)
 def test_calls_of_cupy_that_name_a_stream_or_ask_for_cooperation_do_so(write_program):
     ended = run_program(write_program(STREAMS, "program.py"))
     assert ended.stdout.splitlines() == ["False", "True", "[5]", "[20]"], ended.stderr
+
+
+def test_attributes_of_a_device_of_cupy_have_cudas_names():
+    header = (INCLUDE / "hostcuda" / "host_types.h").read_text()
+    attributes = cupy.Device(0).attributes
+    assert attributes["MultiProcessorCount"] >= 1
+    assert {f"cudaDevAttr{name}" for name in attributes} <= set(re.findall(r"\w+", header))
 
 
 CLUSTERS = """

@@ -26,6 +26,14 @@ from hostcuda.programs.cupy_arrays import (
 )
 from hostcuda.runtime import native
 
+# CUDA's names of attributes that are not PyCUDA's words, each with a capital letter
+_NAMES_IN_CUDA = {
+    "MultiprocessorCount": "MultiProcessorCount",
+    "MaxThreadsPerMultiprocessor": "MaxThreadsPerMultiProcessor",
+    "MultiGpuBoard": "IsMultiGpuBoard",
+    "MultiGpuBoardGroupId": "MultiGpuBoardGroupID",
+}
+
 # -- cupy.cuda
 
 
@@ -51,7 +59,7 @@ class Stream:
         _streams[self.ptr] = self._stream
 
     def synchronize(self) -> None:
-        """Wait for all work of the stream."""
+        """Wait for all work of the stream; on the default stream, for all work of the device."""
         if self._stream is None:
             driver.Context.synchronize()
         else:
@@ -86,6 +94,7 @@ class Stream:
     @property
     def done(self) -> bool:
         """Whether all work of the stream is done."""
+        # None: the default stream
         return native.stream_query(None) if self._stream is None else self._stream.is_done()
 
 
@@ -164,15 +173,17 @@ class Device:
 
     @property
     def attributes(self) -> dict[str, int]:
-        """The attributes of the device by CUDA's names, such as "MultiProcessorCount"."""
-        return {
-            "".join(word.capitalize() for word in attribute.name.split("_")): value
-            for attribute, value in self._device.get_attributes().items()
-        }
+        """The attributes of the device by CUDA's names without "cudaDevAttr", such as "WarpSize"."""
+        attributes = {}
+        for attribute, value in self._device.get_attributes().items():
+            # MAX_PITCH, PyCUDA's name, becomes MaxPitch
+            name = "".join(word.capitalize() for word in attribute.name.split("_"))
+            attributes[_NAMES_IN_CUDA.get(name, name)] = value
+        return attributes
 
     @property
     def mem_info(self) -> tuple[int, int]:
-        """Free and total memory in bytes."""
+        """The pair (free, total) of the device memory in bytes."""
         return driver.mem_get_info()
 
 

@@ -52,14 +52,14 @@ class Memory:
 
         The address of 0 bytes is null. Host code cannot access the memory.
         """
-        variable = variable_at(result_address)
+        variable = variable_at(result_address)  # first, because it may refuse
         variable.value = native.mem_alloc(require_size(size)) if size else None
         if size:
             # between calls of the API it is hidden from the host
             native.library().hc_mem_of_device(variable.value)
 
     def cudaMallocAsync(self, result_address: int, size: int) -> None:
-        """Allocate device memory as `cudaMalloc` does, and note in `pooled` that it is cudaMallocAsync's."""
+        """Allocate device memory as `cudaMalloc` does, and note in `pooled`, for `cudaFree`, that it is this call's."""
         self.cudaMalloc(result_address, size)
         self.pooled.add(variable_at(result_address).value)
 
@@ -132,7 +132,7 @@ class Memory:
             _, total = native.mem_info()  # the engine's device memory is memory of the host
             if require_size(size) > total - sum(map(len, self.pinned.values())):
                 raise MemoryError  # else Linux might end a process for lack of memory
-            storage = ctypes.create_string_buffer(size + _PAGE)
+            storage = ctypes.create_string_buffer(size + _PAGE)  # a page more, to begin at one
         except (MemoryError, OverflowError, ValueError):
             raise Refused(
                 OUT_OF_MEMORY, f"failed: the host has no {native.format_bytes(size)}"
@@ -176,16 +176,14 @@ class Memory:
         The host pointer to device memory is null.
         """
         span = native.mem_range(address)
-        # cudaMemoryType: 3 managed, 2 device, 1 host, 0 unregistered
-        kind = (
-            3
-            if span and span[0] in self.managed
-            else 2
-            if span
-            else 1
-            if address in self.pinned
-            else 0
-        )
+        if span and span[0] in self.managed:
+            kind = 3  # cudaMemoryTypeManaged
+        elif span:
+            kind = 2  # cudaMemoryTypeDevice
+        elif self._is_pinned(address):
+            kind = 1  # cudaMemoryTypeHost
+        else:
+            kind = 0  # cudaMemoryTypeUnregistered
         write_bytes(
             result_address, struct.pack("2i2N", kind, 0, address, address if kind != 2 else 0)
         )
@@ -366,8 +364,12 @@ class Memory:
         `letter` is the code of the matrix's name, ord("A"); `leading` is its leading dimension, the
         numbers from a column to the next one; `size` is the number of bytes of a number.
         """
-        span = native.mem_range(address & UNSIGNED)  # (base, bytes)
-        needed, left = ((columns - 1) * leading + rows) * size, sum(span) - address if span else 0
+        span = native.mem_range(
+            address & UNSIGNED
+        )  # (base, bytes): the allocation ends at their sum
+        # of the last column only the rows, not the numbers up to a next column
+        needed = ((columns - 1) * leading + rows) * size
+        left = sum(span) - address if span else 0
         if span and needed > left:
             name = chr(letter)
             hint = (
@@ -411,7 +413,8 @@ class Memory:
     def cudaGetSymbolAddress(self, result_address: int, symbol: int, size: int) -> None:
         """Write the address of a device variable to the program's variable at `result_address`.
 
-        Here `symbol` is this address. From now on, copies may use the variable's `size` bytes.
+        Here `symbol` is this address: the engine keeps device variables in memory of this process. From now
+        on, copies may use the variable's `size` bytes.
         """
         self.symbols[symbol] = size
         variable_at(result_address).value = symbol

@@ -39,6 +39,18 @@ int main()
     cudaDeviceGetAttribute(&stack, cudaDevAttrComputeMode, 0);
     printf("attributes: %d %d %d\n", width == properties.maxTexture2D[0], pools, stack == cudaComputeModeDefault);
 
+    cudaPointerAttributes kinds[4];
+    static char registered[64];
+    double *pinned;
+    cudaMallocHost(&pinned, 64);
+    cudaHostRegister(registered, sizeof registered, 0);
+    cudaPointerGetAttributes(&kinds[0], out + 1);
+    cudaPointerGetAttributes(&kinds[1], pinned + 1);
+    cudaPointerGetAttributes(&kinds[2], registered + 1);
+    cudaPointerGetAttributes(&kinds[3], seen);
+    for (auto &kind : kinds) printf("%d ", kind.type);
+    printf("kinds of memory\n");
+
     cudaMemPool_t pool, own;
     unsigned long long kept = 1 << 20, told = 0;
     cudaDeviceGetDefaultMemPool(&pool, 0);
