@@ -40,7 +40,7 @@ def own_program(module: str, *arguments: str) -> list[str]:
     """Return the command that runs a module of the engine or the lab as a program.
 
     With Python's option -P it does not import modules from the working folder, such as a user's own
-    ``random.py`` there. Programs that it starts may import them.
+    ``random.py`` there. Programs that it starts may import them, because -P is not passed on.
     """
     return [sys.executable, "-P", "-m", module, *arguments]
 
@@ -175,7 +175,8 @@ def program(
     path = Path(script).expanduser()
     if not path.is_file():
         raise EngineError(
-            f"there is no {'option or ' * script.startswith('-')}program {script}: give the path of a "
+            # a word with a dash may also have been meant as an option
+            f"there is no {'option or ' if script.startswith('-') else ''}program {script}: give the path of a "
             "Python script that uses hostcuda, or of a .cu file with a main"
         )
     if path.suffix == ".ipynb":
@@ -243,7 +244,7 @@ def run(
     ----------
     command : sequence of str
     environment : mapping
-        Added to the environment of this process.
+        Variables to set beside those of this process, which the program gets, too.
     timeout : float, optional
         Seconds after which the program and its child processes are stopped, as they are by Ctrl-C:
         first with SIGINT, so that the results up to then are kept, then with SIGKILL. EngineError
@@ -280,7 +281,7 @@ def run(
         start_new_session=True,
         stdin=subprocess.DEVNULL if capture else None,
         preexec_fn=make_parent_guard(),
-        **(captured if capture else limited if limit else {}),
+        **(captured if capture else limited if limit else {}),  # {}: this process's own outputs
     )
     copiers = (
         [
@@ -359,6 +360,7 @@ def processor_seconds(process: Path) -> float:
     with contextlib.suppress(OSError):
         # utime, stime, cutime and cstime are fields 14 to 17 of proc(5); the name ends field 2
         fields = (process / "stat").read_text().rpartition(")")[2].split()
+        # the list begins with field 3; the times are in ticks of the clock
         return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     return 0.0
 

@@ -30,7 +30,7 @@ def instruction_sets() -> set[str]:
     """Return the instruction sets, by Linux's names: "avx2", "asimd"."""
     return {
         word
-        for key in ("flags", "Features")
+        for key in ("flags", "Features")  # on x86-64, on aarch64
         for value in facts().get(key, ())
         for word in value.split()
     }
@@ -46,7 +46,10 @@ def clock_hz() -> float:
 
 
 def cache_bytes() -> dict[int, int]:
-    """Map Linux's index of each cache of the first processor to its size in bytes; empty if not reported."""
+    """Map Linux's index of each cache of the first processor to its size in bytes; empty if not reported.
+
+    For example {0: 32768, 1: 32768, 2: 1048576}: index 2 is the file ``cache/index2/size``.
+    """
     units = {"K": 2**10, "M": 2**20, "G": 2**30}  # Linux writes "32K"
     sizes = {
         int(file.parent.name.removeprefix("index")): file.read_text().strip()

@@ -76,16 +76,19 @@ class Profile:
     def counts(self) -> pd.DataFrame:
         """The counters under readable names: a row per kernel (per value of the column `by`).
 
-        Each is the sum over the launches, or a quotient of such sums; for figures that do not add
-        up (registers, hit rates), the mean over the launches.
+        The columns are `by`, ``launches`` (their number) and the counters that the profile has. Each is
+        the sum over the launches, or a quotient of such sums; for figures that do not add up
+        (registers, hit rates), the mean over the launches.
         """
         rows = []
         for name, launches in self.table.groupby(self.by, sort=False):
             row = {self.by: name, "launches": len(launches)}
+            # readable name -> Nsight Compute's, the column of `table`
             for friendly, column in NAMES.items():
                 if column in launches and launches[column].notna().any():
                     values = launches[column]
                     row[friendly] = values.mean() if friendly in NOT_ADDITIVE else values.sum()
+            # then those that are computed from the ones above: sums, and quotients (over, under)
             for friendly, parts in SUMS.items():
                 values = [row[part] for part in parts if part in row]
                 if values:
@@ -113,6 +116,7 @@ class Profile:
             profile has.
         """
         counts = self.counts
+        # the readable name for Nsight Compute's
         name = next((friendly for friendly, column in NAMES.items() if column == name), name)
         if name not in counts or not pd.api.types.is_numeric_dtype(counts[name]):
             raise EngineError(
@@ -172,7 +176,7 @@ class Profile:
         counts = self.counts
         if len(counts):
             counts = counts[[name for name in TRAFFIC if name in counts]].copy()
-        # the compiler that gave the registers: its name ends the column "source"
+        # the compiler that gave the registers: its name ends the column "source", behind `_REGISTERS`
         compilers = (
             sorted(set(self.table["source"].str.partition(_REGISTERS)[2]) - {""})
             if len(counts)
@@ -318,7 +322,8 @@ def counted(
         if record.get("error")
     ]
     if failed:
-        note += f" Not counted to the end: {'; '.join(failed[:3])}{f'; {len(failed) - 3} more' * (len(failed) > 3)}."
+        more = f"; {len(failed) - 3} more" if len(failed) > 3 else ""
+        note += f" Not counted to the end: {'; '.join(failed[:3])}{more}."
     return _build_profile(rows, note, ended, sites)
 
 

@@ -89,7 +89,10 @@ class _ChildTest(pytest.Item):
 
     @classmethod
     def from_test(cls, test: pytest.Function) -> _ChildTest:
-        """Return the stand-in for a test, which pytest selects, skips and reports as it would the test."""
+        """Return the stand-in for a test, which pytest selects, skips and reports as it would the test.
+
+        Its `runtest` starts the process in which the test itself runs.
+        """
         item = cls.from_parent(test.parent, name=test.name, nodeid=test.nodeid)
         # the conditions of skipif are evaluated in the test's module
         item.obj, item.test = (test.obj, test)
@@ -107,7 +110,8 @@ class _ChildTest(pytest.Item):
 
     def runtest(self):
         """Run the test once per marker; raise an EngineError with all findings and exceeded budgets."""
-        sentences = []
+        sentences = []  # a finding, an exceeded budget or a failure each
+        # a marker's arguments are those of the method
         for mark in self.iter_markers("hostcuda_sanitize"):
             sentences += self._sanitize(*mark.args, **mark.kwargs)
         for mark in self.iter_markers("hostcuda_budget"):

@@ -76,7 +76,7 @@ class Stream:
         return 0, self.handle
 
     def sync(self) -> None:
-        """Wait for all work of the stream."""
+        """Wait for all work of the stream; on the default stream, for all work of the device."""
         if self._stream is None:
             driver.Context.synchronize()
         else:
@@ -92,7 +92,10 @@ class Stream:
         return event
 
     def wait(self, event_or_stream: Event | Stream) -> None:
-        """Let later work of this stream wait for an event, or for the work that a stream has now."""
+        """Let later work of this stream wait for an event, or for the work that a stream has now.
+
+        On the default stream, the host waits for it now.
+        """
         event = event_or_stream
         if isinstance(event, Stream):
             event = event.record()
@@ -122,7 +125,8 @@ class Buffer:
         Without a stream it is queued in the default stream.
         """
         dst = dst or Buffer(self.size)
-        driver.memcpy_dtod_async(dst.handle, self.handle, self.size, stream and stream._stream)
+        driver_stream = stream._stream if stream else None  # None: the default stream
+        driver.memcpy_dtod_async(dst.handle, self.handle, self.size, driver_stream)
         return dst
 
     def copy_from(self, src: Buffer, *, stream: Stream | None = None) -> None:
@@ -204,7 +208,9 @@ class ProgramOptions:
         for macro in _as_list(self.options.get("define_macro")):
             # "N", or the pair ("N", 4)
             words.append("-D" + (macro if isinstance(macro, str) else "=".join(map(str, macro))))
-        return words + ["--use_fast_math"] * bool(self.options.get("use_fast_math"))
+        if self.options.get("use_fast_math"):
+            words.append("--use_fast_math")
+        return words
 
 
 def _as_list(value: Any) -> list:

@@ -210,7 +210,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def data(self) -> Pointer:
-        """The address of the first element."""
+        """The address of the first element, as a `Pointer`, which keeps the memory allocated."""
         return Pointer(self._view.__array_interface__["data"][0], self._memory)
 
     @property
@@ -467,6 +467,7 @@ def empty_like(
     """
     if shape is None:
         return _allocate(prototype.shape, dtype or prototype.dtype, _choose_order(prototype, order))
+    # the prototype's order means nothing for another shape: "K" and "A" become "C"
     return _allocate(shape, dtype or prototype.dtype, "F" if order == "F" else "C")
 
 

@@ -232,7 +232,11 @@ class _Runtime(Memory, Streams):
         self._launch(function, (gx, gy, gz), (bx, by, bz), shared, stream, packed, size)
 
     def next_launch(self, x: int, y: int, z: int, programmatic: int) -> None:
-        """Keep for this thread's next launch the blocks of a cluster (x, y, z), or zeros, and if it is programmatic."""
+        """Keep attributes for this thread's next launch: a cluster's size in blocks (x, y, z), and `programmatic`.
+
+        Zeros: no cluster is given. `programmatic` is not 0 if the kernel may begin before the one in front of
+        it has ended.
+        """
         self.next[threading.get_ident()] = {
             "cluster": (x, y, z),
             "programmatic": bool(programmatic),
@@ -363,7 +367,8 @@ class _Runtime(Memory, Streams):
     def cudaFuncSetAttribute(self, function: int, attribute: int, value: int) -> None:
         """Set an attribute, a number of cudaFuncAttribute, of the kernel whose host function is `function`."""
         kernel = self._find_kernel(function)
-        if attribute == _LARGE_CLUSTERS:  # they run in any case
+        # clusters of more than 8 blocks run in any case; `cudaOccupancyMaxPotentialClusterSize` asks for it
+        if attribute == _LARGE_CLUSTERS:
             self.large_clusters[function] = bool(value)
         else:
             kernel.set_attribute(attribute, value)
@@ -376,13 +381,14 @@ class _Runtime(Memory, Streams):
         A block has `threads` threads and `shared` bytes of dynamic shared memory.
         """
         fits = self._find_kernel(function).count_resident_blocks(threads, require_size(shared))
+        # as on compute capability 9.0, where 16 needs the attribute cudaFuncAttributeNonPortableClusterSizeAllowed
         most = 16 if self.large_clusters.get(function) else 8
         variable_at(result_address, ctypes.c_int).value = most if fits else 0
 
     def cudaOccupancyMaxActiveBlocksPerMultiprocessor(
         self, result_address: int, function: int, threads: int, shared: int
     ) -> None:
-        """Write how many blocks of the kernel `function` a multiprocessor holds at once.
+        """Write how many blocks of the kernel `function` a multiprocessor holds at once to `result_address`.
 
         A block has `threads` threads and `shared` bytes of dynamic shared memory.
         """
@@ -438,10 +444,12 @@ class _Runtime(Memory, Streams):
         If that is 0, the refused calls whose error it has asked for are recorded as "handled", but not those
         whose text it has asked for, most likely to print it.
         """
-        for number, sentence in () if status & 0xFF else self.asked:
-            if number not in self.reported:
-                records.record_event("handled", sentence)
-        _leave(status & 0xFF, self.unread)
+        low_byte = status & 0xFF  # all that Linux keeps of it
+        if low_byte == 0:
+            for number, sentence in self.asked:
+                if number not in self.reported:
+                    records.record_event("handled", sentence)
+        _leave(low_byte, self.unread)
 
     # -- the device
 
@@ -489,9 +497,9 @@ class _Runtime(Memory, Streams):
 
     def cudaMemGetInfo(self, free: int, total: int) -> None:
         """Write the bytes of free and of all device memory to the variables at two addresses."""
-        variable_at(free, ctypes.c_size_t).value, variable_at(total, ctypes.c_size_t).value = (
-            native.mem_info()
-        )
+        free_bytes, total_bytes = native.mem_info()
+        variable_at(free, ctypes.c_size_t).value = free_bytes
+        variable_at(total, ctypes.c_size_t).value = total_bytes
 
     cudaDriverGetVersion = cudaRuntimeGetVersion = _make_constant_getter(
         device.get_driver_version()
@@ -621,6 +629,7 @@ def main(arguments: list[str]) -> NoReturn:
     runtime = connect(module)
     start = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(find_entry(module))
     words = [os.fsencode(word) for word in arguments]
+    # main's second parameter: the words, and a null pointer behind them
     argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)
     sys.stdout = _Output()  # C's stdout, so that texts of kernels and of the host stay in order
     if not checkmode.TOOLS:  # in check mode, records are written before Ctrl-C ends the process

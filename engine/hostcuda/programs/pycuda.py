@@ -59,6 +59,7 @@ def fetch() -> Path:
     Returns the folder. Raises EngineError if pip cannot fetch them, or if the package has another
     checksum.
     """
+    # in the cache, so that the finished folder only has to be renamed
     with tempfile.TemporaryDirectory(dir=files.private(paths.cache_dir())) as place:
         folder, new = Path(place), Path(place, "new")
         _run_pip(
@@ -74,6 +75,7 @@ def fetch() -> Path:
             for member in archive.getmembers():
                 # the path without its first folder, "pycuda-2025.1"
                 path = PurePosixPath(*PurePosixPath(member.name).parts[1:])
+                # not "..": nothing is written outside of the folder
                 is_needed = path.parts[:1] in (("pycuda",), ("LICENSE",)) and ".." not in path.parts
                 if is_needed and member.isfile() and (content := archive.extractfile(member)):
                     files.write(new / path, content.read())
@@ -120,7 +122,7 @@ class _Pool:
 
     @staticmethod
     def allocate(size: int) -> driver.DeviceAllocation:
-        """Allocate `size` bytes of device memory, at least one."""
+        """Allocate `size` bytes of device memory; LogicError for 0 bytes."""
         return driver.mem_alloc(int(size))
 
     def free_held(self) -> None:

@@ -36,9 +36,11 @@ def find_function(module: Module, name: str, names: Sequence[str] = ()) -> Funct
     `names` are those that `compile_module` was given, such as "f<float>". Another kernel is found by
     its symbol, which is its name if it is ``extern "C"``.
     """
+    if name not in names:
+        return module.get_function(name)
     # the module may write such a name with other spaces
     symbols = {_SPACES.sub("", kernel.name): kernel.symbol for kernel in module.kernels()}
-    return module.get_function(symbols.get(_SPACES.sub("", name), name) if name in names else name)
+    return module.get_function(symbols.get(_SPACES.sub("", name), name))
 
 
 def launch(
