@@ -31,7 +31,7 @@ def shorten(value: object) -> str:
 
 def ms(value: float) -> str:
     """Return milliseconds as text with three digits, in seconds, milliseconds or microseconds: "3.71 ms"."""
-    if value >= 9995:  # from about 10 s
+    if value >= 9995:  # with three digits 10.0 s, or more
         return f"{format_digits(value / 1000)} s"
     if value >= 0.0995:  # from about 0.1 ms
         return f"{format_digits(value)} ms"

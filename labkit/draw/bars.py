@@ -154,7 +154,9 @@ def time(page: Page, trace: Trace | pd.DataFrame) -> None:
         raise LabError(
             'draw.time got no time of the kinds "kernel", "copy" and "api": trace something first'
         )
-    (where, rows), step, top = next(iter(groups.items())), 25, 62
+    # the title is about the device, unless only API calls took time
+    where, rows = next(iter(groups.items()))
+    step, top = 25, 62  # pixels: from bar to bar, the first group
     what = "of the device’s time" if where == "On the device" else "of the time in API calls"
     message = f"{rows['shown'].iloc[0]} takes {percent(rows['share'].iloc[0])} {what}"
     page.open(

@@ -61,6 +61,7 @@ def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, threa
             ha="right",
             weight="bold",
         )
+    # dashed lines from the block in the grid to the same block, drawn large below
     for near, far in ((left + block * wide_block, left), (left + (block + 1) * wide_block, right)):
         page.line([near, far], [138, 196], style.BLUE, 1, ls=style.DASHED)
     clear, name = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 2}, f"block {block}"

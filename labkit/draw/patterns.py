@@ -88,7 +88,7 @@ def teams(page: Page, fetch: float = 3, compute: float = 4, store: float = 2) ->
         How long a team works on an image, in any unit.
     """
     needed = {"fetch": fetch, "compute": compute, "store": store}
-    if not all(0 < time < 1e6 for time in needed.values()):
+    if not all(0 < time < 1e6 for time in needed.values()):  # infinity and NaN are refused, too
         raise LabError(f"draw.teams: give times above 0; got {needed}")
     # Bars: (team, image, start, end). Barriers: (team before it, time). `passed`: when each team
     # was done with its last image; the fourth entry stays 0, because the last team waits for none.
@@ -214,7 +214,7 @@ def ring(
     }
     ends = {name: tiles[-1].done for name, tiles in panels.items()}
     page.open(
-        64 + 118 * len(rings) + 34,
+        64 + 118 * len(rings) + 34,  # the heading, the panels, the axis of the times
         f"{count(len(load), 'tile')}: "
         + ", ".join(f"{end:g}" for end in ends.values())
         + " units of time",

@@ -225,7 +225,7 @@ class Page:
         )
 
     def caption(self, x: float, y: float, name: str, detail: str = "") -> None:
-        """Write the name of a part of a figure in bold, and its size in grey."""
+        """Write the name of a part of a figure in bold, and behind it a detail, such as its size, in grey."""
         self.text(x, y, name, weight="bold")
         self.text(x + (wide(name + "  ", weight="bold") if name else 0), y, detail, color=MUTED)
 
@@ -293,7 +293,10 @@ class Page:
         lw: float | None = None,
         zorder: float = 1.5,
     ) -> None:
-        """Draw a grid of cells, `cell` pixels wide and `high` pixels high (square by default), from (x, y)."""
+        """Draw a grid of cells, `cell` pixels wide and `high` pixels high (square by default), from (x, y) on.
+
+        (x, y) is its upper left corner; `lw`, the width of its lines, is in points.
+        """
         high = cell if high is None else high
         right, bottom = x + columns * cell, y + rows * high
         self.rect(x, y, right - x, bottom - y, face)
