@@ -64,7 +64,8 @@ def _describe_program() -> None:
 def manifest(out: Folder = None) -> None:
     """Accept the files of data/, say what has changed.
 
-    Its digests, data/MANIFEST.sha256, are written anew; the other commands keep them up to date.
+    Its digests, data/MANIFEST.sha256, are written anew; the other commands keep them up to date. So this is for
+    files that were changed by hand.
     """
     path = (out or digests.data_dir()) / digests.NAME
     for line in digests.problems(out) if path.is_file() else [f"{path} is new"]:
@@ -76,7 +77,7 @@ def main() -> None:
     """Run the command. A `LabError` becomes one line and exit status 1, without a traceback."""
     try:
         app(prog_name="python -m recording")
-    except EngineError as error:
+    except EngineError as error:  # `LabError` is one
         sys.exit(f"recording: {error}")
 
 

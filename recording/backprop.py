@@ -29,8 +29,9 @@ def count_windows(stage: Stage) -> int:
     """Return how many pooling windows, side by side in a row, each thread of the forward kernel computes.
 
     They cover at most STRIP outputs of the convolution in a row, but at least one window. All
-    threads of a row have the same number of windows; the last one may have fewer.
+    threads of a row have the same number of windows, except that the last one may have fewer.
     """
+    # `stage.Wp`: windows in a row; `tiles` divides and rounds up
     threads_per_row = tiles(stage.Wp, max(1, STRIP // stage.window))
     return tiles(stage.Wp, threads_per_row)  # spread evenly over these threads
 
@@ -41,7 +42,8 @@ def count_bands(stage: Stage) -> int:
     A band is a group of rows of pooling windows, about TERMS windows in all. Each band has partial
     sums of its own, so that several threads can work on one weight.
     """
-    return tiles(stage.Hp, max(1, TERMS // stage.Wp))
+    rows_per_band = max(1, TERMS // stage.Wp)  # a row has `stage.Wp` windows
+    return tiles(stage.Hp, rows_per_band)  # `tiles` divides and rounds up
 
 
 class Lenet86(Model):
@@ -196,7 +198,7 @@ class Lenet86(Model):
         """Return the scores [N, classes] of images [N, 1, h, w], which the device resizes and computes in batches."""
         scores, size = [], images.shape[2:]
         with Buffers() as memory:
-            # `sample` shall neither move an image nor change the order
+            # `sample` shall neither move an image (IDENTITY) nor change their order (0, 1, 2, ...)
             maps = memory.copy_in(np.tile(np.float32(IDENTITY), (self.batch, 1)))
             order = memory.copy_in(np.arange(self.batch, dtype=np.int32))
             x = memory.new((self.batch, *size))

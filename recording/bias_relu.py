@@ -43,6 +43,7 @@ def build(gradients: str, name: str):
         def backward(ctx, dy):
             """Return the gradients of x and of b, from that of y."""
             (y,) = ctx.saved_tensors
+            # the extension takes contiguous tensors alone
             return tuple(extension.backward(dy.contiguous(), y))
 
     return BiasReLU.apply

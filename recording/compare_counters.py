@@ -71,7 +71,7 @@ def count_on_gpu(counted_jobs: Sequence[jobs.Job]) -> pd.DataFrame:
     launches = count_launches(counted_jobs, METRICS)  # (job, what it returned, ncu's counters)
     rows = pd.DataFrame([row for *_, row in launches])
     table = _label_rows([job for job, *_ in launches], rows)
-    # the engine counts LDSM among the loads
+    # the engine counts LDSM, the loads of matrices, among the loads; ncu has a counter of its own for it
     table["shared_load_instructions"] += rows[MATRIX_LOADS]
     # "load", "store" -> ncu's counters of the wavefronts that the addresses of a warp need
     for op, metrics in NEEDED.items():
@@ -121,6 +121,7 @@ def record_counters(wanted_jobs: Iterable[jobs.Job]) -> None:
         if not recorded_keys.isin(current_keys).all():
             merge_rows(
                 path,
+                # files have the names of rungs without their numbers, which `store.read` has added
                 store.remove_rung_numbers(table[recorded_keys.isin(current_keys)]),
                 None,  # no key: the whole file is replaced
                 digits=10,
@@ -149,6 +150,7 @@ def memory_instructions(variant: Variant, layer: Layer) -> pd.DataFrame:
     """Compile a variant for a layer; return the loads, stores and atomics of its machine code.
 
     The columns are `machine_code.COLUMNS`: a row per source line and kind of instruction, with their number.
+    The architecture is ARCH, or one with more instructions ("sm_90a") if the variant needs them.
     """
     # `prepare` returns (source, file name, options)
     return machine_code.disassemble(
@@ -172,7 +174,7 @@ def record_instructions() -> Path:
         # compiled as the engine compiles it, so that the kernels have the same names
         arguments = cell_arguments(exercise(job.exercise).solution, "attempt")
         text = arguments["source"]
-        if not arguments["no_extern_c"]:
+        if not arguments["no_extern_c"]:  # the engine puts the source into extern "C"
             text = f'extern "C" {{\n{text}}}'
         tables.append(machine_code.disassemble(text, "attempt.cu", NVCC_OPTIONS, ARCH))
     tables = [
@@ -200,15 +202,17 @@ def record_instructions() -> Path:
 def separate_extra_wavefronts(theirs: pd.DataFrame) -> pd.DataFrame:
     """Return ncu's table with columns for the wavefronts of shared memory that the addresses do not need.
 
-    ncu counts all wavefronts, and those that the addresses need: the columns shared_load_needed and
-    shared_store_needed. The difference is put into shared_load_added and shared_store_added, and
-    subtracted from the wavefronts and the conflicts, which are then comparable with the engine's.
+    A wavefront is one pass of a warp's access through the 32 banks. ncu counts all wavefronts, and those
+    that the addresses need: the columns shared_load_needed and shared_store_needed. The difference is
+    put into shared_load_added and shared_store_added, and subtracted from the wavefronts and the
+    conflicts, which are then comparable with the engine's.
     """
     table = theirs.copy()
     for op in NEEDED:
         extra = table[f"shared_{op}_wavefronts"] - table[f"shared_{op}_needed"]
         table[f"shared_{op}_added"] = extra
         table[f"shared_{op}_wavefronts"] -= extra
+        # clip: no count is negative
         table[f"shared_{op}_conflicts"] = (table[f"shared_{op}_conflicts"] - extra).clip(lower=0)
     return table
 
@@ -225,6 +229,7 @@ def compare_tables(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
     # A job may launch a kernel several times: the n-th launch here belongs to the n-th under ncu.
     ours, theirs = (table.assign(nth=table.groupby(KEYS).cumcount()) for table in (ours, theirs))
     names = [name for name in COUNTED if name in ours and name in theirs]
+    # launches that are in both tables; ncu's columns get the suffix
     both = ours.reset_index(names="launch").merge(theirs, on=[*KEYS, "nth"], suffixes=("", " ncu"))
     if both.empty:
         raise LabError("the recorded counters are of other sources: record them again on that GPU")
@@ -233,10 +238,11 @@ def compare_tables(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
         "counted": both[names],
         "ncu": both[[f"{name} ncu" for name in names]].set_axis(names, axis=1),
     }
+    # from a column per counter to a row per counter
     table = pd.DataFrame(
         {side: columns.rename_axis(columns="counter").stack() for side, columns in sides.items()}
     )
-    table = table[table.any(axis=1)].reset_index()
+    table = table[table.any(axis=1)].reset_index()  # without those that are 0 in both
     table["error"] = (table["counted"] - table["ncu"]).abs() / table["ncu"]
     # `ours` has the launch numbers as its index: what remains has no recorded counters
     missing = ours.drop(both.index.get_level_values("launch"))[
@@ -288,6 +294,7 @@ class Code:
             # both in bytes per lane: over all times that the line runs; each time that it runs
             total_bytes = (rows["size"] * rows["requests"]).sum()
             bytes_per_run = (compiled["bytes"] * compiled["count"]).sum()
+            # how often the line runs; NaN if it has no machine code
             runs = total_bytes / bytes_per_run if bytes_per_run else np.nan
             lines.append(
                 {
@@ -409,6 +416,7 @@ def explain_rows(table: pd.DataFrame, code: Code) -> pd.DataFrame:
         for keys in table[KEYS].itertuples(index=False, name=None)
     ]
     explained.attrs = table.attrs  # "left_out", for `write_report`
+    # what ncu counts beyond what nvcc's code leads to, or beyond the engine's count if that is unknown
     surplus = explained["ncu"] - explained["expected"].fillna(explained["counted"])
     surplus_by_counter = dict(
         zip(zip(explained["launch"], explained["counter"], strict=True), surplus, strict=True)
@@ -448,7 +456,7 @@ def write_report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> di
     where, date = theirs["device"].iloc[0], theirs["date"].max()
     close, explained = table["error"] <= ALLOWED, table["why"] != ""
     shared = table["counter"].str.startswith("shared")
-    parts = {
+    parts = {  # name -> which rows of `table` belong to it
         "global loads and stores": table["counter"].str.startswith(GROUPS["Global memory"]),
         "atomics": table["counter"].str.startswith(GROUPS["Atomics"]),
         "shared memory, accesses as written": shared & table["as_written"],
@@ -578,6 +586,7 @@ def compare_counters(
     The comparison of some rungs alone, or of "practice", is printed. With --missing or
     --instructions only data/counters/exact/ or data/counters/instructions/ is written.
     """
+    # the groups of jobs that these names stand for
     groups = {name if name == "practice" else choose_rungs([name])[0].label for name in rungs or ()}
     wanted_jobs = [job for job in jobs.list_all_jobs() if not rungs or job.group in groups]
     if missing:
@@ -592,6 +601,7 @@ def compare_counters(
             raise LabError(f"there is no {file.name} in {file.parent}: record it with {option}")
     theirs, code = separate_extra_wavefronts(store.read(path)), store.read(INSTRUCTIONS)
     ours, sites = count_on_cpu(wanted_jobs)
+    # only the programs that ran here: `rungs` may have left some out
     theirs = theirs[theirs["program"].isin(ours["program"])]
     table = explain_rows(compare_tables(ours, theirs), Code(sites, code))
     for name, text in write_report(table, theirs, code["compiler"].iloc[0]).items():

@@ -35,7 +35,11 @@ PARTS = 12
 
 @functools.cache
 def load_bugs() -> list:
-    """Return the bugs of planted.py, each with kernel, kind, tool, lines; LabError if there is no such file."""
+    """Return the bugs of planted.py, each with kernel, kind, tool, lines; LabError if there is no such file.
+
+    A bug is an object with these attributes: the name of a kernel that was made wrong on purpose, what is
+    wrong, the tool that should find it, and the lines at which it counts as found.
+    """
     if not PLANTED.is_file():
         raise LabError(f"there is no {PLANTED}: run this in a checkout of the repository")
     spec = importlib.util.spec_from_file_location("planted", PLANTED)
@@ -77,6 +81,7 @@ def check_kernels(engine: str) -> pd.DataFrame:
 
     def has_finding(checked_jobs: Sequence[jobs.Job]) -> bool:
         """Return whether one of the sanitizer's tools finds something in a program that runs the jobs."""
+        # the second value, which tells the job of each launch, is not needed
         with jobs.write_program(checked_jobs) as (command, _):
             checked = sanitize.watch(command, "all", engine, timeout=500, capture=True)
         if (ended := checked.ended).problem and checked.clean:
@@ -88,6 +93,7 @@ def check_kernels(engine: str) -> pd.DataFrame:
     # on a GPU PARTS programs side by side, each with a share of the jobs
     all_jobs, programs = jobs.list_all_jobs(), PARTS if engine == "gpu" else 1
     with ThreadPoolExecutor(programs) as pool:
+        # a share is every `programs`-th job
         shares = [all_jobs[first::programs] for first in range(programs)]
         alarms = list(tqdm(pool.map(has_finding, shares), LAB, programs, leave=False))
     sources = " ".join(sorted({job.source for job in all_jobs}))
@@ -172,7 +178,7 @@ def compare_sanitizers(
             f"there is no {path.name} in {RECORDED}: record it on that GPU with --record"
         )
     theirs, kernels = store.read_as_stored(path), {bug.kernel for bug in load_bugs()}
-    if not kernels <= set(theirs["kernel"]):
+    if not kernels <= set(theirs["kernel"]):  # it lacks a bug of today
         raise LabError(f"{path} is of another corpus: record it again with --record")
     ours = pd.concat([check_bugs("cpu"), check_kernels("cpu")], ignore_index=True)
     print(files.write(REPORT, write_report(ours, theirs)))

@@ -40,11 +40,14 @@ def list_jobs(rung: Rung) -> list[jobs.Job]:
     both networks, also have those of lenet72. A job computes BATCH images, or as many as one launch
     of the rung takes.
     """
+    # if the rung has the step "warpgroups": its variant without options, and that step
     labels_on_both = (rung.label, f"{rung.label}, warpgroups") if "warpgroups" in rung.steps else ()
     listed = []
     for variant in variants(rung.number):
+        if variant.library:
+            continue
         on_both = rung.name in BOTH or variant.label in labels_on_both or variant.step in TEAMS
-        for layer in (*LENET86, *(LENET72 if on_both else ())) if not variant.library else ():
+        for layer in (*LENET86, *LENET72) if on_both else LENET86:
             with suppress(LabError):
                 variant.supports(layer)  # raises it if the variant cannot run there
                 # `images`: of one launch, or None if it takes any number; `scope`: the layer's
@@ -79,8 +82,8 @@ def run_ncu(
 ) -> list[dict]:
     """Run a program under ncu; return a dict per launch: kernel, and ncu's counters by their metric names.
 
-    ncu repeats each kernel, empties the caches and leaves the clocks alone. `options` are more
-    options of ncu. Raises LabError if it cannot profile.
+    ncu repeats each kernel until all metrics are counted, empties the caches before, and leaves the clocks
+    alone. `options` are more options of ncu. Raises LabError if it cannot profile.
     """
     with temporary.folder() as folder:
         log = folder / "ncu.csv"
@@ -109,7 +112,8 @@ def count_launches(
 def profile_rung(rung: Rung) -> pd.DataFrame:
     """Count with Nsight Compute (ncu) what the kernels of a rung do; return a row per variant, layer and kernel.
 
-    The columns are rung, label, layer, batch, kernel, and ncu's counters by their names.
+    The columns are rung, label, layer, batch, kernel, and ncu's counters by their names. The variants of
+    `list_unrolled` are counted with other counters: they get rows of their own.
     """
     rows = {}
     # FETCHING: ncu's counters of the fetching of instructions, which unrolling increases
@@ -122,7 +126,8 @@ def profile_rung(rung: Rung) -> pd.DataFrame:
                 "batch": result["images"],
                 "kernel": row["kernel"],
             }
-            # If a variant computes in chunks, the first chunk is kept.
+            # If a variant computes in chunks, the first chunk is kept. `metrics` keeps the two lists of
+            # jobs apart: a variant may be in both.
             rows.setdefault(
                 (job.program, job.shape, row["kernel"], metrics),
                 columns | {name: row[name] for name in metrics if name in row},

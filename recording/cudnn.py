@@ -48,14 +48,14 @@ def measure_case(torch, layer: Layer, x: np.ndarray, k: np.ndarray, mode: str, l
     _require_right(
         y[:CHECKED_IMAGES].float().cpu().numpy(), layer, x[:CHECKED_IMAGES], k, mode, layout
     )
-    del y
+    del y  # frees its memory before the runs
     start = time.perf_counter()
     while time.perf_counter() - start < WARM_UP_MS / 1e3:
         time_torch(torch, run, flush)
     times = [time_torch(torch, run, flush) for _ in range(REPEAT)]
     return {
         "network": layer.network,
-        "layer": int(layer.name[-1]),
+        "layer": int(layer.name[-1]),  # "lenet86 layer 1": 1
         "batch": len(x),
         "mode": mode,
         "layout": layout,
@@ -91,6 +91,7 @@ def measure_all(torch, layers=LAYERS, batches=BATCHES) -> pd.DataFrame:
     rows = []
     for layer in layers:
         start = time.perf_counter()
+        # images of the largest batch; a smaller one takes the first of them
         x = np.empty(layer.x_shape(max(batches)), np.float32)
         k = draw_inputs(x, layer, rng)  # also fills x with random numbers
         rows += [

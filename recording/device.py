@@ -38,11 +38,12 @@ def measure_copies(size: int = BYTES) -> dict[str, float]:
     driver, rates = hostcuda.driver, {}
     with Buffers() as memory:
         a, b = memory.new((size,), np.uint8), memory.new((size,), np.uint8)
-        # 2: each byte is read and written
+        # 2: each byte is read and written; bytes per second / 1e12 = TB/s
         rates["copy_tb_s"] = (
             2 * size / _measure_best_s(lambda: driver.memcpy_dtod(a, b, size)) / 1e12
         )
         rates["write_tb_s"] = (
+            # it writes words of 4 bytes
             size / _measure_best_s(lambda: driver.memset_d32(a, 0, size // 4)) / 1e12
         )
         for kind, host in (
@@ -60,13 +61,14 @@ def measure_copies(size: int = BYTES) -> dict[str, float]:
 def measure_products() -> dict[str, float]:
     """Measure PyTorch's matrix products [TFLOP/s]; return no rates if PyTorch is not installed or has no GPU."""
     torch, rates = find_torch(), {}
-    for name, dtype in (
+    for name, dtype in (  # name of the rate, type of the matrices
         (("float32", "float32"), ("tf32", "float32"), ("float16", "float16")) if torch else ()
     ):
         torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
         a, b = (
             torch.rand((SIDE, SIDE), device="cuda", dtype=getattr(torch, dtype)) for _ in range(2)
         )
+        # a product has SIDE^3 multiplications and as many additions
         rates[f"{name}_gemm_tflop_s"] = 2 * SIDE**3 / _measure_best_s(lambda a=a, b=b: a @ b) / 1e12
     return rates
 
@@ -104,7 +106,8 @@ float32_tflop_s = {0.9 * here.peak_flops / 1e12:.3g}
 def device(dry: Dry = False, out: Folder = None) -> None:
     """Add the GPU in use to data/devices.toml.
 
-    Its rates are measured. With `dry`, only print its entry.
+    The rates of its memory, of its link to the host and of matrix products are measured. With `dry`, only print
+    the entry.
     """
     here = require_gpu("devices.toml lists GPUs")
     if here.name in devices._read_listed():  # the entries of data/devices.toml, by name

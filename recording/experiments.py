@@ -38,7 +38,7 @@ def measure_waves(module, multiprocessors: int, most: int = 5, times: int = 20_0
     compute.set_attribute(
         hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, SHARED_BYTES
     )
-    step = multiprocessors // 4
+    step = multiprocessors // 4  # four counts per wave, and those with one block more
     # one block more than fills all multiprocessors begins another wave
     counts = sorted(
         {
@@ -49,7 +49,7 @@ def measure_waves(module, multiprocessors: int, most: int = 5, times: int = 20_0
     )
     rows = []
     with Buffers() as memory:
-        y = memory.new(threads * counts[-1])
+        y = memory.new(threads * counts[-1])  # each thread writes a value
         for blocks in counts:
             ms = [
                 time_run(
@@ -76,7 +76,7 @@ def measure_latency(
     """
     # "PPi": its arguments are two pointers and an int
     chase, rows = module.get_function("chase").prepare("PPi"), []
-    # 128 MiB of them, more than the L2 cache holds
+    # by default 128 MiB of them, more than the L2 cache holds
     order = np.random.default_rng(0).permutation(places).astype(np.int32)
     following = np.empty_like(order)
     following[order] = np.roll(order, -1)  # one cycle through all places
@@ -101,6 +101,7 @@ def measure_latency(
                     "kernel": "chase",
                     "x": warps,
                     "ms": np.median(ms),
+                    # loads per ms, / 1e3: per µs
                     "rate": grid[0] * threads * times / np.median(ms) / 1e3,
                 }
             )
@@ -121,7 +122,7 @@ def measure_clock(
     with Buffers() as memory, kernel.plan(LENET86[1], BATCH) as plan:
         plan.load_random()
         shortest = min(time_run(plan.run) for _ in range(3))
-        slots = int(for_ms / (launches * shortest)) + 1
+        slots = int(for_ms / (launches * shortest)) + 1  # rows of the result
         cycles = memory.new(2 * slots, np.int64)
         marks = [[hostcuda.driver.Event() for _ in range(2)] for _ in range(slots)]
         time.sleep(IDLE_S)
@@ -140,7 +141,7 @@ def measure_clock(
                 "kernel": kernel.label,
                 "x": marks[0][0].time_till(start),
                 "ms": start.time_till(end) / launches,
-                "rate": 1e3 * ticks / ns,
+                "rate": 1e3 * ticks / ns,  # cycles per ns are GHz
             }
             for (start, end), (ticks, ns) in zip(marks, counted, strict=True)
         ]
@@ -187,6 +188,7 @@ def experiments(out: Folder = None) -> None:
     here = require_gpu("experiments are measured on a GPU")
     hostcuda.ensure_context()
     module = hostcuda.compiler.SourceModule(**module_arguments(SOURCE.read_text(), SOURCE))
+    # KERNELS: (number of a rung, a step of it or None)
     kernels = [variant(number, **({"step": step} if step else {})) for number, step in KERNELS]
     rows = [
         *measure_waves(module, here.multiprocessors),

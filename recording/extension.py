@@ -53,7 +53,8 @@ def check(torch, operations: dict, x, b, dy) -> None:
     exact = torch.relu(inputs[0] + inputs[1].view(1, -1, 1, 1))
     exact.backward(dy.double())
     # A float has an error of up to 6e-8 of its size: the bounds below allow several roundings.
-    size = dy.abs().double().sum(dim=(0, 2, 3))  # a sum of db may err in proportion to it
+    # The gradient of b sums dy over images and pixels: its error may be in proportion to the sum of |dy|.
+    size = dy.abs().double().sum(dim=(0, 2, 3))
     for name, run in operations.items():
         ours = [tensor.clone().requires_grad_() for tensor in (x, b)]
         y = run(*ours)
@@ -75,8 +76,9 @@ def measure_operations(torch, batch: int) -> list[dict]:
     """
     operations, shape = list_operations(torch), (batch, *SHAPE)
     x, b, dy = (torch.randn(size, device="cuda") for size in (shape, SHAPE[0], shape))
-    check(torch, operations, x[:100], b, dy[:100])
+    check(torch, operations, x[:100], b, dy[:100])  # of the first 100 images
     flush, _ = make_l2_flush(torch)
+    # copies of x and b that PyTorch computes gradients of
     needed = [tensor.clone().requires_grad_() for tensor in (x, b)]
     times = {}
     for repeat in range(REPEAT + 3):  # the first three warm up

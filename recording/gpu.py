@@ -67,7 +67,7 @@ def copy_to_gpu(torch, array, dtype, layout: str):
 
 
 def make_wait(torch) -> Callable[[], object]:
-    """Return a function that keeps the device waiting for WAIT_CYCLES, to be called before a timed launch.
+    """Return a function that keeps the device waiting for WAIT_CYCLES of its clock, to be called before a timed launch.
 
     Meanwhile the host puts the events and the launch into the queue. So the time between the events
     is the kernel's alone, without the time that the host needs for a launch.
@@ -86,7 +86,7 @@ def make_l2_flush(torch) -> tuple[Callable[[], object], int]:
     written, wait = torch.empty(size, dtype=torch.uint8, device="cuda"), make_wait(torch)
 
     def flush():
-        """Wait, then write; the host does not wait for either."""
+        """Let the device wait, then write; the host does not wait for either."""
         wait()
         written.zero_()
 

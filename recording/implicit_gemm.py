@@ -34,14 +34,16 @@ def convolution(
     Wo: tl.constexpr = W - K + 1
     ALL: tl.constexpr = C * K * K
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
-    image, place = pixel // (Ho * Wo), pixel % (Ho * Wo)
+    image, place = pixel // (Ho * Wo), pixel % (Ho * Wo)  # place: in an output map
+    # index in x of the first input that a pixel needs; int64, since a large x has more than 2^31 elements
     corner = image.to(tl.int64) * (C * H * W) + place // Wo * W + place % Wo
     m = tl.arange(0, MAPS)
     sums = tl.zeros((PIXELS, MAPS), tl.float32)
     for first in range(0, ALL, TERMS):
         term = first + tl.arange(0, TERMS)
-        c, p, q = term // (K * K), term // K % K, term % K
+        c, p, q = term // (K * K), term // K % K, term % K  # channel, row and column of the mask
         of_x = corner[:, None] + (c * (H * W) + p * W + q)[None, :]
+        # a: inputs [PIXELS, TERMS]; b: weights [TERMS, MAPS]; 0 for what is beyond the arrays
         a = tl.load(x + of_x, mask=(pixel < pixels)[:, None] & (term < ALL)[None, :], other=0.0)
         b = tl.load(
             k + m[None, :] * ALL + term[:, None],

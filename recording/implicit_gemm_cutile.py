@@ -29,15 +29,17 @@ def convolution(
     """
     Ho, Wo, ALL = H - K + 1, W - K + 1, C * K * K
     pixel = ct.bid(0) * PIXELS + ct.arange(PIXELS, dtype=ct.int32)
-    image, place = pixel // (Ho * Wo), pixel % (Ho * Wo)
+    image, place = pixel // (Ho * Wo), pixel % (Ho * Wo)  # place: in an output map
+    # index in x of the first input that a pixel needs
     corner = image * (C * H * W) + place // Wo * W + place % Wo
     m = ct.arange(MAPS, dtype=ct.int32)
     sums = ct.zeros((PIXELS, MAPS), ct.float32)
     for first in range(0, ALL, TERMS):
         term = first + ct.arange(TERMS, dtype=ct.int32)
-        c, p, q = term // (K * K), term // K % K, term % K
+        c, p, q = term // (K * K), term // K % K, term % K  # channel, row and column of the mask
         of_x = corner[:, None] + (c * (H * W) + p * W + q)[None, :]
-        a = ct.gather(x, of_x, mask=(term < ALL)[None, :])  # beyond the array it reads 0
+        # a: inputs [PIXELS, TERMS]; b: weights [TERMS, MAPS]
+        a = ct.gather(x, of_x, mask=(term < ALL)[None, :])
         b = ct.gather(
             k, m[None, :] * ALL + term[:, None], mask=(m < M)[None, :] & (term < ALL)[:, None]
         )

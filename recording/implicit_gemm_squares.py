@@ -40,7 +40,8 @@ def convolution(
     Wp: tl.constexpr = (W - K + 1) // 2
     SIDE: tl.constexpr = K + 1
     square = tl.program_id(0) * SQUARES + tl.arange(0, SQUARES)
-    image, place = square // (Hp * Wp), square % (Hp * Wp)
+    image, place = square // (Hp * Wp), square % (Hp * Wp)  # place: in a map of squares
+    # index in x of the first input that a square needs; int64, since a large x has more than 2^31 elements
     corner = image.to(tl.int64) * (C * H * W) + place // Wp * 2 * W + place % Wp * 2
     column = tl.arange(0, 4 * MAPS)
     # of the square's output in this column: its row and its column in the square, its map
@@ -48,9 +49,11 @@ def convolution(
     sums = tl.zeros((SQUARES, 4 * MAPS), tl.float32)
     for first in range(0, C * SIDE * SIDE, TERMS):
         term = first + tl.arange(0, TERMS)
+        # channel, row and column of an input in the square's window
         c, p, q = term // (SIDE * SIDE), term // SIDE % SIDE, term % SIDE
         of_x = corner[:, None] + (c * (H * W) + p * W + q)[None, :]
         a = tl.load(x + of_x, mask=(square < squares)[:, None] & (c < C)[None, :], other=0.0)
+        # the place in the mask of the weight by which this output multiplies this input, if it exists
         row, col = p[:, None] - down[None, :], q[:, None] - right[None, :]
         exists = (row >= 0) & (col >= 0) & (row < K) & (col < K)
         of_k = (m[None, :] * C + c[:, None]) * (K * K) + row * K + col
@@ -63,6 +66,7 @@ def convolution(
         there = (square < squares)[:, None] & (maps < M)[None, :]
         tl.store(y + of_y + place[:, None], pool.to(y.dtype.element_ty), mask=there)
     else:
+        # of a square's first output, in a map with rows of 2 Wp outputs
         first_place = place // Wp * 2 * (2 * Wp) + place % Wp * 2
         of_y = image.to(tl.int64)[:, None] * (M * 4 * Hp * Wp) + first_place[:, None]
         of_column = m * (4 * Hp * Wp) + down * (2 * Wp) + right

@@ -88,7 +88,7 @@ class Job:
             rng.random(shape, np.float32)
             for shape in (self.layer.x_shape(self.batch), self.layer.k_shape)
         )
-        if self.program != self.variant.label:  # the job of `make_network_job`
+        if self.program != self.variant.label:  # the job of `make_network_job`, "00 network"
             Network(conv=self.variant).forward(x)
             # the network's other kernel: the search for NaN in an output
             y = self.layer.y_shape(self.batch)
@@ -128,7 +128,7 @@ def list_ladder_jobs() -> list[Job]:
 
 
 def make_network_job() -> Job:
-    """Return the job for the network's own kernels: a forward pass with 08's convolutions, and the search for NaN."""
+    """Return the job for the network's own kernels: a forward pass with rung 08's convolutions; a search for NaN."""
     conv, layer = variant("fp16"), LENET86[0]
     own = "".join((cuda_src() / name).read_text() for name in ("00_network.cu", "buffers.cu"))
     source = digest(f"{conv.source}{conv.defines(layer)}{own}")
@@ -145,7 +145,7 @@ def make_network_job() -> Job:
 def list_textbook_jobs() -> list[Job]:
     """Return a job per kernel of textbook.cu. Its source is its function and all templates."""
     # Functions, with their comments, are apart by an empty line before a line that is neither
-    # indented nor a brace.
+    # indented nor a brace. The keys of GEOMETRY are the names of the kernels.
     functions = re.split(r"\n\n(?=[^ }])", TEXTBOOK.read_text())
     sources = {
         name: "".join(
@@ -191,7 +191,7 @@ def list_practice_jobs() -> list[Job]:
             exercise=task.number,
         )
         for task in exercises().values()
-        if task.page.startswith("P")
+        if task.page.startswith("P")  # a practice page, such as P1_transpose
     ]
 
 

@@ -40,7 +40,7 @@ def merge_rows(
     digits: int = 6,
     read: Callable[[Path], pd.DataFrame] = store.read_as_stored,
 ) -> Path:
-    """Merge rows into a device's CSV, which is written whole or not at all, and its digest; return the file.
+    """Merge rows into a device's CSV, which is written whole or not at all, and renew its digest; return the file.
 
     A new row replaces all old ones with the same values in the columns `key`; None replaces the
     whole file. New columns are appended. Rows are sorted by `order`, else new ones come last. A
@@ -50,6 +50,7 @@ def merge_rows(
     with files.locked(path):
         if key and path.is_file():
             old, new_keys = read(path), pd.MultiIndex.from_frame(table[key])
+            # the old rows whose values in `key` are not among the new ones, then the new rows
             table = pd.concat(
                 [old[~pd.MultiIndex.from_frame(old[key]).isin(new_keys)], table], ignore_index=True
             )
@@ -155,6 +156,7 @@ def record_course(
         "engine": here.engine,
         "device": here.name,
     }
+    # COURSE: name of a column in `table` -> its name in the results
     return record_times(table.rename(columns=results.COURSE).assign(**columns | as_rung), folder)
 
 
@@ -202,6 +204,7 @@ def record_streams(
 
 def record_sweep(table: pd.DataFrame, folder: Path | str | None = None) -> Path:
     """Merge a sweep of one device, as `sweep` returns it, into its file in `data/` or `folder`, and return the file."""
+    # of several rows with the same KEY, the last one counts
     rows = sweeps.set_types(store.remove_rung_numbers(table)).drop_duplicates(
         sweeps.KEY, keep="last"
     )

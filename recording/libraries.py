@@ -83,7 +83,7 @@ class Given:
             self._copies[dtype, layout] = [
                 copy_to_gpu(self.torch, array, dtype, layout) for array in (*self.inputs, self.k)
             ]
-        *inputs, k = self._copies[dtype, layout]
+        *inputs, k = self._copies[dtype, layout]  # the mask is the last one
         return inputs, k
 
     def make_output(self, mode: str, layout: str):
@@ -101,7 +101,7 @@ class Given:
         """Return conv(i), which calls `function(input i, mask)` in a mode of PyTorch.
 
         It has been called once, for i = 0: in that call PyTorch chooses or compiles a kernel. The
-        seconds of that call are added to `spent` under `name`, a key of `SECONDS`.
+        seconds of that call are added to `spent` under `name`, a key of `SECONDS`, which has their limits.
         """
         inputs, k = self.copy_to_gpu(mode, layout)
 
@@ -163,6 +163,7 @@ class Given:
             axes = [(size,) for size in self.sizes[label]]
         times, first_error, began = {}, None, time.perf_counter()
         wait = make_wait(self.torch)
+        # seconds that are left for this search; a name that SECONDS does not have has no limit
         limit = SECONDS.get(name.lower(), math.inf) - self.spent[name.lower()]
 
         def measure(tile):
@@ -184,6 +185,7 @@ class Given:
         while best != before:
             before = best
             for place, axis in enumerate(axes):
+                # the best tile with each value of this axis; `best` comes first: it stays if none is faster
                 along_axis = [(*best[:place], value, *best[place + 1 :]) for value in axis]
                 best = min((best, *along_axis), key=measure)
         if name.lower() in SECONDS:
@@ -247,9 +249,10 @@ def _name_longest_kernel(torch, run: Callable[[], object]) -> str:
 
 
 def size_product(given: Given) -> tuple[int, int]:
-    """Return the implicit product's rows, all output pixels, and columns: the maps, padded to 16 or a power of 2."""
+    """Return the implicit product's rows (all output pixels) and columns (the maps, padded to a power of 2 from 16)."""
     layer = given.layer
-    return len(given.inputs[0]) * layer.Ho * layer.Wo, max(16, 1 << (layer.M - 1).bit_length())
+    pixels = len(given.inputs[0]) * layer.Ho * layer.Wo
+    return pixels, max(16, 1 << (layer.M - 1).bit_length())  # 16: the least of tl.dot
 
 
 def list_triton(given: Given, modes: Sequence[str] = tuple(PRECISIONS)) -> Iterator[Contestant]:
@@ -267,6 +270,7 @@ def list_triton(given: Given, modes: Sequence[str] = tuple(PRECISIONS)) -> Itera
         def conv(i, tile, inputs=inputs, k=k, y=y, precision=precision):
             """Write the convolution of input i into y, with a tile of TILES' sizes."""
             size, terms, warps, stages = tile
+            # the number of programs, rounded up: each computes `size` pixels
             kernel[(-(-pixels // size),)](
                 inputs[i],
                 k,
@@ -306,7 +310,7 @@ def list_cutile(given: Given) -> Iterator[Contestant]:
         flat = (tensor.reshape(-1) for tensor in (inputs[i], k, y))
         launch(
             given.torch.cuda.current_stream(),
-            (-(-pixels // tile[0]), 1, 1),
+            (-(-pixels // tile[0]), 1, 1),  # the number of blocks, rounded up
             kernel,
             (*flat, *sizes, *tile, maps),
         )
@@ -359,7 +363,7 @@ def list_cutlass(given: Given) -> Iterator[Contestant]:
     # `number`: how the compiled library, implicit_gemm.cu, calls the mode
     for mode, number in CUTLASS_MODES.items():
         (xs, k), y = given.copy_to_gpu(mode, "NHWC"), given.make_output(mode, "NHWC")
-        most = 16 // y.element_size()  # channels that a thread can load at once
+        most = 16 // y.element_size()  # channels that a thread can load at once: 16 bytes
         inputs = {}  # channels -> the inputs and the mask with so many, of which the last are zeros
         for channels in sorted({layer.C, math.ceil(layer.C / most) * most}):
             padding = (0, 0, 0, 0, 0, channels - layer.C)  # behind the channels of [B, C, H, W]

@@ -75,7 +75,7 @@ def _run_nvdisasm(cubin: Path) -> str:
 def read_accesses(text: str, name: str) -> list[tuple]:
     """Return the rows of `disassemble`, tuples of `COLUMNS`, from the output of ``nvdisasm -gi -c``.
 
-    The line is that of the file `name`, also where an instruction of another file is inlined there.
+    The line is that of the file `name`, also where an instruction of another file is inlined there; 0 if there is none.
     Rows are sorted by kernel, line and instruction, those without a predicate first.
     """
     counts: Counter = Counter()
@@ -93,13 +93,13 @@ def read_accesses(text: str, name: str) -> list[tuple]:
         elif code := _CODE.search(row):
             has_followed = True
             predicate, word = code.groups()
+            # "LDG" of "LDG.E.128": group 1 is the operation, group 2 the memory
             if memory := _MEMORY.fullmatch(word.partition(".")[0]):
                 space, op = _SPACES[memory[2]], _OPS[memory[1]]
                 size = _count_bytes(word)
                 counts[kernel, line, word, space, op, size, bool(predicate)] += 1
-    return sorted(
-        ((*key, count) for key, count in counts.items()), key=lambda row: (row[:3], row[6])
-    )
+    rows = [(*key, count) for key, count in counts.items()]
+    return sorted(rows, key=lambda row: (row[:3], row[6]))  # [6]: whether it has a predicate
 
 
 def _count_bytes(word: str) -> int:

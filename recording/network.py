@@ -87,7 +87,7 @@ def launch_fused(batch: int) -> None:
         x, y = memory.copy_in(images), memory.new((batch, 10))
         for step, dtype in itertools.product(list_steps(), PRECISIONS):
             with FusedNetwork(dtype=dtype, step=step) as network:
-                network.launch(x, y, batch)
+                network.launch(x, y, batch)  # y: the probabilities of 10 classes
                 memory.copy_out(y, (batch, 10))  # waits for the kernel, and raises its fault
 
 

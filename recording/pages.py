@@ -26,23 +26,25 @@ def count_page(path: Path) -> dict[str, int]:
     notebook = execute.read(path)
     text = [cell for cell in notebook.nb.cells if cell.cell_type == "markdown"]
     cells = execute.list_code_cells(notebook)
-    visible = [
+    visible = [  # not folded, and Python: "%%" begins a cell in another language
         cell.source
         for cell in cells
         if "hide-input" not in cell.metadata.get("tags", []) and not cell.source.startswith("%%")
     ]
-    kinds = [output.get("data", {}) for cell in cells for output in cell.outputs]
+    # of each output a dict: kind, such as "image/png" -> content
+    outputs = [output.get("data", {}) for cell in cells for output in cell.outputs]
     return {
         "words": sum(len(cell.source.split()) for cell in text),
         "lines": sum(bool(line.strip()) for source in visible for line in source.splitlines()),
-        "figures": sum("image/png" in data or "image/svg+xml" in data for data in kinds),
-        "tables": sum("<table" in data.get("text/html", "") for data in kinds),
+        "figures": sum("image/png" in data or "image/svg+xml" in data for data in outputs),
+        "tables": sum("<table" in data.get("text/html", "") for data in outputs),
         "minutes": _find_minutes(path),
     }
 
 
 def pages() -> None:
     """Print words, lines, figures, tables, minutes of pages."""
+    # "" is the folder of the series
     paths = execute.list_notebooks("", execute.PRACTICE)
     table = pd.DataFrame([count_page(path) for path in paths], index=[path.stem for path in paths])
     print(table.to_string())
