@@ -39,7 +39,10 @@ _ROOT = (
 
 
 def write_zip(path: Path, tasks: Iterable[Exercise]) -> Path:
-    """Write Gradescope's zip for these exercises; LabError outside of a checkout, or if the path is another file's."""
+    """Write Gradescope's zip for these exercises, and return its path.
+
+    LabError outside of a checkout of the lab, or if there is a file that is no earlier grader.
+    """
     existing = path.read_bytes() if path.is_file() else b""
     # only an earlier grader may be overwritten
     if os.path.lexists(path) and not (existing.startswith(b"PK") and b"run_autograder" in existing):
@@ -50,7 +53,7 @@ def write_zip(path: Path, tasks: Iterable[Exercise]) -> Path:
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
         for name, data in _list_files(tasks):
             entry = zipfile.ZipInfo(name)  # without the time: the same grader is the same file
-            # Unix permissions
+            # Unix permissions, in the upper 16 bits: scripts can be executed
             entry.external_attr = (0o755 if name in ("setup.sh", "run_autograder") else 0o644) << 16
             file.writestr(entry, data, zipfile.ZIP_DEFLATED)
     return write(path, content.getvalue())
@@ -102,8 +105,8 @@ def _without_solution(name: str, path: Path) -> Iterator[tuple[str, bytes]]:
 def read_exercises() -> list[str]:
     """Return the numbers of the exercises that the file `_ASKED` names, and add the class's own to the lab.
 
-    Each line of the file has a number, such as "04a", or the folder of an exercise of the class's
-    own, such as "exercises/histogram".
+    The file lies in the container of a grader; without it the list is empty. Each line has a number,
+    such as "04a", or the folder of an exercise of the class's own, such as "exercises/histogram".
     """
     keys = _ASKED.read_text(encoding="utf-8").split() if _ASKED.is_file() else []
     return [add(HERE / key).number if "/" in key else exercise(key).number for key in keys]
@@ -116,9 +119,8 @@ def gradescope(root: Path) -> Path:
     it. An exercise of the assignment that is not in the submission gets no points; other exercises
     that are in it are ignored.
     """
-    users = json.loads((root / "submission_metadata.json").read_text(encoding="utf-8")).get(
-        "users"
-    ) or [{}]
+    metadata = json.loads((root / "submission_metadata.json").read_text(encoding="utf-8"))
+    users = metadata.get("users") or [{}]
     name = str(users[0].get("email") or users[0].get("name") or "student")
     numbers = read_exercises()
     by_number = {
@@ -141,11 +143,13 @@ def gradescope(root: Path) -> Path:
 def main(what: str, *folder: str) -> None:
     """Prepare the container (`what` is "prepare"), or grade the submission in Gradescope's folder ("gradescope").
 
-    To prepare it, what all submissions need is compiled ahead of time. `folder` is Gradescope's folder.
+    To prepare it, what all submissions need is compiled ahead of time; it has no `folder`. The
+    arguments are those of the command line.
     """
     if what == "prepare":
         sandbox.precompile(CHECKS)
     else:
+        # how far the sandbox shuts kernels in here
         print(sandbox.describe_walls(), file=sys.stderr, flush=True)
         print(gradescope(Path(*folder)))
 

@@ -151,7 +151,8 @@ def grade(
     # checked before minutes of work; the number of students is not known yet
     gradebooks.require_formats(formats or (), terms.roster, students=0)
     _require_folders(out, submissions or [], prune)
-    # a result without lines could not be graded: its exercise may never have existed
+    # exercises of earlier results that are not known here; a result without lines could not be graded:
+    # its exercise may never have existed
     if lost := {result.exercise for result in grading.read_results(out) if result.lines} - {
         *terms.exercises
     }:
@@ -162,7 +163,7 @@ def grade(
     everything = terms.rules.share_groups(handed_in(submissions, student)) if submissions else []
     everything += explain_missing(everything, only)  # as hand-ins that say what is missing
     to_grade = [submission for submission in everything if terms.counts(submission)]
-    starts = grading.list_changed_starts(out, to_grade)
+    starts = grading.list_changed_starts(out, to_grade)  # before `grade_all` notes today's
     with (
         tqdm(total=len(to_grade), unit="submission", file=sys.stderr, disable=None) as bar,
         _open_executor(dask, jobs, len(to_grade)) as executor,
@@ -459,9 +460,10 @@ def autograder(
     from labkit.exercises.exercise import exercise
     from labkit_classroom import autograder
 
+    # exactly one of the two
     if gradescope == image or (gradescope and not asked):
         raise LabError("say --gradescope with the exercises of the assignment, or --image")
-    tasks = [exercise(key) for key in dict.fromkeys(asked or ())]
+    tasks = [exercise(key) for key in dict.fromkeys(asked or ())]  # each once
     if gradescope:
         points = float(sum(task.points for task in tasks))
         print(

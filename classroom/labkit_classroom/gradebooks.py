@@ -139,8 +139,9 @@ def make_classroom50_result(
     `questions` are by the exercise's number. `runner` has the environment variables of Classroom
     50's runner, which say who the student is; raises LabError if one is missing. The points in this
     JSON are whole numbers, so all points are multiplied by the least number that makes them whole.
+    Its time is that of the latest hand-in.
     """
-    # _RUNNER maps a field of the JSON to the variables that may say it, the best one first
+    # _RUNNER maps a field of the JSON to the variables that may hold it, the best one first
     identity = {
         name: next((runner[key] for key in keys if runner.get(key)), "")
         for name, keys in _RUNNER.items()
@@ -163,6 +164,7 @@ def make_classroom50_result(
         for item in items
     ]
     now = datetime.now(UTC)
+    # the latest of the results' times; now if none of them is known
     handed_in = max(
         (parse_time(result.submitted_at) for result in results if result.submitted_at), default=now
     )
@@ -240,23 +242,23 @@ def list_moodle_rows(roster: Roster, columns: Mapping, book: Mapping) -> list[li
     `columns` maps an exercise's number to its title and its points. `book` maps (student's id,
     exercise's number) to the points reached and a note. Exercises with notes have a second column.
     """
-    noted = [
-        number
-        for number in columns
-        if any(exercise == number and notes for (_, exercise), (_, notes) in book.items())
-    ]
+    with_notes = {exercise for (_, exercise), (_, note) in book.items() if note}
+    noted = [number for number in columns if number in with_notes]
     titles = [f"{number} {title}" for number, (title, _) in columns.items()]
     titles += [f"{number} {columns[number][0]} (feedback)" for number in noted]
-    return [["ID number", "Email address", "Name", *titles]] + [
-        [
-            row.id,
-            row.email,
-            escape_formula(row.name),
-            *_list_cells(row.id, columns, book, "-"),
-            *(escape_formula(book.get((row.id, number), (0, ""))[1]) for number in noted),
-        ]
-        for row in roster.people
-    ]
+    rows = [["ID number", "Email address", "Name", *titles]]
+    for person in roster.people:
+        notes = [book.get((person.id, number), (0, ""))[1] for number in noted]  # "": no note
+        rows.append(
+            [
+                person.id,
+                person.email,
+                escape_formula(person.name),
+                *_list_cells(person.id, columns, book, "-"),
+                *map(escape_formula, notes),
+            ]
+        )
+    return rows
 
 
 def _list_cells(student_id: str, columns: Mapping, book: Mapping, none: str) -> list[str]:
@@ -282,7 +284,10 @@ _FORMULA = re.compile(
 
 
 def escape_formula(cell: object) -> object:
-    """Return a cell; if it is a text, prefix what a spreadsheet would evaluate with "'", and escape controls."""
+    """Return a cell of a table so that no spreadsheet evaluates it as a formula: "=1+1" becomes "'=1+1".
+
+    Control characters are escaped, too. A cell that is no text is returned as it is.
+    """
     # _FORMULA matches the empty place before a formula
     return _FORMULA.sub("'", escape(cell)) if isinstance(cell, str) else cell
 

@@ -153,8 +153,9 @@ def grade_all(
     done : callable
         Called with the number of submissions that have just been finished, for a progress bar.
     seed : str
-        The seed of the inputs and of a hidden shape. By default the seed of an earlier grading of
-        the same text, else a random one for each text.
+        The seed of the inputs and of a hidden shape, random sizes on which a kernel is checked, so
+        that nobody can write it for known ones. By default the seed of an earlier grading of the
+        same text, else a random one for each text.
 
     Returns
     -------
@@ -180,14 +181,15 @@ def grade_all(
         _choose_path(folder, Submission(student, "")).unlink(missing_ok=True)
 
     numbers = {submission.exercise for submission in handed_in if not submission.problem}
+    # groups of submissions with equal texts, each of which is graded once
     waiting = _group_new_texts(handed_in, folder, again, seed)
     starts = _note_starts(folder, numbers)  # digests of the starting code, of earlier ones, too
-    done(len(handed_in) - sum(map(len, waiting)))
+    done(len(handed_in) - sum(map(len, waiting)))  # those whose text has a result already
 
     def finish(group: list[Submission], result: Result) -> None:
         """Keep the result of a text for all who have handed it in, and report progress."""
         # Starting code that was handed in unchanged gets a verdict of its own. Grading recognizes
-        # today's, and here an earlier version is found by its digest.
+        # today's; here one of an earlier version of the exercise is found by its digest.
         digests = starts.get(group[0].exercise, ())
         if (
             result.lines
@@ -342,7 +344,8 @@ def start_workers(jobs: int | None, most: int) -> Executor:
     `most` is the number of submissions: more workers are not started.
     """
     jobs = max(1, min(jobs or os.cpu_count() or 1, most))
-    if jobs <= _THREADS:  # more threads would wait for each other
+    # a thread only feeds the child process that runs its kernel; more threads would wait for each other
+    if jobs <= _THREADS:
         return futures.ThreadPoolExecutor(jobs)
     return futures.ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _prepare_worker)
 
@@ -366,11 +369,12 @@ def read_results(out: Path) -> Iterator[Result]:
 def owns_results(out: Path) -> bool:
     """Return whether the folder `out` is one that `grade_all` has written results to, so that it may write there."""
     folder = out / "results"
+    # `_STARTS`, the digests of starting codes, is written before the first result
     return (folder / _STARTS).is_file() or any(map(_read, folder.glob("*.json")))
 
 
 def read_result(out: Path, student: str, exercise: str) -> Result | None:
-    """Return the result of a student at an exercise, or None."""
+    """Return the result of a student at an exercise that is kept in `out`, or None."""
     # a submission without a text: the file's name depends on student and exercise alone
     return _read(_choose_path(out / "results", Submission(student, exercise)))
 
@@ -387,10 +391,8 @@ def list_orphans(out: Path, handed_in: Iterable[Submission]) -> list[tuple[Path,
 
 def list_changed_starts(out: Path, handed_in: Iterable[Submission]) -> list[str]:
     """Return the numbers of the exercises whose starting code has changed since the last grading."""
-    starts, numbers = (
-        _read_starts(out / "results"),
-        {item.exercise for item in handed_in if not item.problem},
-    )
+    starts = _read_starts(out / "results")
+    numbers = {item.exercise for item in handed_in if not item.problem}
     return [
         number
         for number in sorted(numbers)
@@ -510,7 +512,7 @@ def _digest_answer(submission: Submission) -> str:
 
 
 def digest_task(number: str | Path) -> str:
-    """Return the digest of what decides an exercise's grades: the lab, and the files in the exercise's folder.
+    """Return the digest, 16 hex digits, of what decides an exercise's grades: the lab, and the files in its folder.
 
     The exercise is given by its number, or by the Path of its folder. Its wrong.toml does not count:
     it has answers for tests.
@@ -525,7 +527,8 @@ def digest_task(number: str | Path) -> str:
 def digest_tasks() -> dict[str, str]:
     """Return the `digest_task` of all exercises that are known here, by their numbers.
 
-    A result with another digest (`grader`) was graded by an earlier version.
+    It is the digest of what decides an exercise's grades. A result with another one (`grader`) was
+    graded by an earlier version.
     """
     return {number: digest_task(number) for number in exercises()}
 
@@ -667,7 +670,7 @@ def grade_in_sandbox(exercise: Exercise, source: str, unsafe: bool = False) -> g
         child = sandbox.run(
             [*command, "--untrusted"],
             folder,
-            check=environment["HOSTCUDA_CHECK"],
+            check=environment["HOSTCUDA_CHECK"],  # the tools of check mode, "memcheck,racecheck"
             environment={"HOSTCUDA_CHECK_OUT": environment["HOSTCUDA_CHECK_OUT"]},
             stdin=word,
             unsafe=unsafe,

@@ -50,7 +50,7 @@ def read_limited(
                 data = pickle.dumps(read(item))
                 _write(writer, _LENGTH.pack(len(data)) + data)
         finally:
-            os._exit(0)
+            os._exit(0)  # also after an error, such as no memory; without the parent's cleanup
     os.close(writer)
     try:
         data = _receive(reader, time.monotonic() + seconds * _WAIT_S / READ_S)
@@ -60,8 +60,10 @@ def read_limited(
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     results: list[Result | None] = []
-    while len(data) >= _LENGTH.size and len(data) >= _LENGTH.size + _LENGTH.unpack_from(data)[0]:
+    while len(data) >= _LENGTH.size:
         end = _LENGTH.size + _LENGTH.unpack_from(data)[0]
+        if len(data) < end:  # the limit came while this result was written
+            break
         results.append(pickle.loads(data[_LENGTH.size : end]))
         data = data[end:]
     return results + [None] * (len(items) - len(results))

@@ -36,7 +36,7 @@ class Person:
 
     def extended_deadline(self, exercise: str, due: datetime) -> datetime:
         """Return until when this student may hand in an exercise: `due`, the others' deadline, or a later time."""
-        # hours, or a time; "": that of all exercises without their own
+        # hours ("48"), or a time; "": that of all exercises without their own
         extension = self.extensions.get(exercise.lower()) or self.extensions.get("") or "0"
         return max(due, extend_deadline(extension, due))
 
@@ -76,12 +76,16 @@ class Roster:
         return f"{student} (of {person.name}?)" if person else student
 
     def missing(self, students: Iterable[str]) -> list[Person]:
-        """Return the students who have handed in nothing."""
+        """Return the people of the roster who have handed in nothing; `students` are the names of all hand-ins."""
         ids = {person.id for student in students if (person := self.find_student(student))}
         return [person for person in self.people if person.id not in ids]
 
     def report(self, students: Iterable[str], exercises: Iterable[str] = ()) -> list[str]:
-        """Return a line per kind of problem: hand-ins missing or doubled, unknown names, unknown extensions."""
+        """Return a line per kind of problem: hand-ins missing or doubled, unknown names, unknown extensions.
+
+        `students` are the names of all hand-ins, `exercises` the numbers that there are.
+        """
+        # id of a person -> the names of hand-ins; "": of names that the roster lacks
         names: dict[str, list[str]] = defaultdict(list)
         for student in sorted({*students}):
             person = self.find_student(student)
@@ -136,7 +140,7 @@ def read_roster(path: Path) -> Roster:
         except LabError as error:
             raise LabError(f"{path}, line {line}: {error}") from None
         people[row["id"]] = Person(row["name"], row["id"], row["email"], extensions)
-    # `columns` is the same in each row: column -> exercise
+    # `columns` is the same in each row: column -> exercise. The roster keeps the columns' names.
     return Roster((*people.values(),), (*columns,))
 
 
@@ -150,6 +154,7 @@ def read_table(path: Path, needed: Iterable[str]) -> list[tuple[int, dict[str, s
         with open(path, encoding="utf-8-sig", newline="") as file:
             head = file.readline()
             file.seek(0)
+            # spreadsheets of some languages write ; because their numbers have a comma
             reader = csv.reader(file, delimiter=";" if head.count(";") > head.count(",") else ",")
             names = [name.strip().lower() for name in next(reader, [])]
             # not strict: a row may be shorter or longer than the header

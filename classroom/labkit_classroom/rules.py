@@ -47,7 +47,7 @@ class Rules:
 
     def lost_share(self, late_h: float | None) -> Fraction:
         """Return the share of its points, 0 to 1, that a hand-in loses because it came `late_h` hours late."""
-        # each day that has begun after the hours of grace counts
+        # each day that has begun after the hours of grace counts; self.late: the numbers of the rules file
         days = math.ceil(max(0, (late_h or 0) - self.late.get("grace_hours", 0)) / 24)
         shares = days * self.late.get("lost_per_day", 0), self.late.get("at_most", 1)
         return Fraction(min(shares)).limit_denominator(1000)
@@ -58,6 +58,7 @@ class Rules:
         A group's hand-ins are those of its members and those under the group's name; the last one to
         an exercise counts. Returns the hand-ins of all students; none is under a group's name.
         """
+        # a key stands for a student, or a group, whatever the name of a hand-in
         items = [(self.student_key(item.student), item) for item in handed_in]
         names = {key: item.student for key, item in items}
         own = {(key, item.exercise) for key, item in items}
@@ -70,7 +71,7 @@ class Rules:
             of_group = [
                 item for key, item in items if item.exercise and (key in members or key == group)
             ]
-            # sorted so that in the dict the latest without a problem replaces the others
+            # exercise -> hand-in. Sorted so that the latest without a problem replaces the others.
             last = {
                 item.exercise: item
                 for item in sorted(of_group, key=lambda item: (not item.problem, item.submitted_at))
@@ -114,6 +115,7 @@ def read_rules(path: Path, roster: Roster | None = None) -> Rules:
         isinstance(late, dict)
         and late.keys() <= _LATE.keys()
         and all(
+            # not isinstance: True is an int
             type(value) in (int, float) and 0 <= value <= _LATE[name]
             for name, value in late.items()
         ),
@@ -131,6 +133,7 @@ def read_rules(path: Path, roster: Roster | None = None) -> Rules:
         isinstance(marks, list)
         and all(
             isinstance(mark, dict)
+            # both of these, and no others
             and {*mark} - {"invalid", "comment"} == {"student", "exercise"}
             and all(isinstance(text, str) for text in mark.values())
             for mark in marks
@@ -144,6 +147,7 @@ def read_rules(path: Path, roster: Roster | None = None) -> Rules:
     # a group that has the name of a student of the roster is in it twice, so that it is refused
     named = [*students, *groups, *(name for name in groups if roster and roster.find_student(name))]
     doubled = [name for name, count in Counter(map(rules.student_key, named)).items() if count > 1]
+    # "".join(doubled[:1]): the first, or "" if there is none
     require(
         not doubled,
         f"{''.join(doubled[:1])} is there twice: a student has one group, and no student has its name",

@@ -109,7 +109,10 @@ def _find_runs(source: str) -> dict[Run, list[tuple[int, int]]]:
 
 
 def find_pairs(handed_in: Sequence[Submission], most: int = 50) -> list[Pair]:
-    """Return the pairs of kernels that are most alike, at most `most` per exercise, the most alike first."""
+    """Return the pairs of kernels that are most alike, at most `most` per exercise, the most alike first.
+
+    Both kernels of a pair are answers to the same exercise; the pairs of all exercises are in one list.
+    """
     alike = [
         pair for number, texts in _group_texts(handed_in) for pair in _pair_up(number, texts, most)
     ]
@@ -119,19 +122,22 @@ def find_pairs(handed_in: Sequence[Submission], most: int = 50) -> list[Pair]:
 def report_short(handed_in: Sequence[Submission]) -> list[str]:
     """Return a line per exercise: how many hand-ins are too short to compare, and how many of them are equal.
 
-    A hand-in is too short if it has fewer than LEAST runs of tokens that the starting code lacks.
+    A hand-in is too short if it has fewer than LEAST runs (RUN tokens in a row) that the starting code lacks.
     """
     lines = []
     for number, by_student in _group_texts(handed_in):
-        start_runs = _find_runs(start := by_name(number).start).keys()
-        texts = [
+        start = by_name(number).start
+        start_runs = _find_runs(start).keys()
+        short_texts = [
             text
             for text in by_student.values()
             if len(_find_runs(text).keys() - start_runs) < LEAST
         ]
-        start, *texts = (tuple(word for word, *_ in _list_words(text)) for text in (start, *texts))
+        # texts with the same words are equal, whatever their layout and comments
+        start_words = tuple(word for word, _, _ in _list_words(start))
+        short = [tuple(word for word, _, _ in _list_words(text)) for text in short_texts]
         # left out: the starting code, handed in as it was
-        count = Counter(words for words in texts if words != start)
+        count = Counter(words for words in short if words != start_words)
         if count:
             same = sum(copies for copies in count.values() if copies > 1)
             lines.append(

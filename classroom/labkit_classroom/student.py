@@ -72,7 +72,7 @@ def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
     for path in paths:
         target = out / path.relative_to(checkout)
         if path.is_relative_to(PACKAGE / "exercises" / "series"):
-            if text := remove_solution(path):
+            if text := remove_solution(path):  # "": students do not get the file
                 targets.append(write(target, text))
         elif path.suffix == ".ipynb":
             targets.append(write(target, _remove_solution_cells(path, nbgrader)))
@@ -143,6 +143,7 @@ def remove_answers(module: str) -> str:
     In such a module, ``Numbers(solution=...)`` gets a function or a lambda that returns the
     answers. Its body is replaced, so that it returns an empty tuple.
     """
+    # lines in bytes: `col_offset` of ast counts bytes
     tree, lines = ast.parse(module), module.encode().splitlines(keepends=True)
     calls = (
         node
@@ -152,6 +153,7 @@ def remove_answers(module: str) -> str:
     solutions = [
         option.value for call in calls for option in call.keywords if option.arg == "solution"
     ]
+    # of functions of the module that are given as a solution
     names = {solution.id for solution in solutions if isinstance(solution, ast.Name)}
     # (first node, last node, code in their place)
     replacements = [

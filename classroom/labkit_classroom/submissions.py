@@ -142,6 +142,7 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
                 if isinstance(item.answer, tuple)
                 else texts.setdefault(item.answer, item.answer)
             )
+            # the manifest's student, if it names one, in place of the file's
             item = replace(item, answer=text, **{"student": item.student, **known})
             item = replace(
                 item,
@@ -155,7 +156,7 @@ def submissions(paths: Iterable[Path | str], student: str = "") -> list[Submissi
                     more = f"more than {_EXERCISES} exercises are named: the rest was not read"
                     item = replace(item, exercise="", answer="", problem=more)
             key = item.student, item.exercise
-            before, other = latest.get(key, (None, file))
+            before, other = latest.get(key, (None, file))  # an earlier one, and its file
             if before and not item.exercise:  # what could not be read of several files, or cells
                 addition = "" if item.problem in before.problem else f"; {item.problem}"
                 item = replace(before, problem=(before.problem + addition)[:_PROBLEM])
@@ -180,6 +181,7 @@ def explain_missing(handed_in: Iterable[Submission], only: Iterable[str]) -> lis
     There is one for each exercise of `only`, the numbers of those that were assigned. A student may
     have deleted the cell that names the exercise.
     """
+    # without `only`, no exercise is known to be missing: the list is empty
     by_student: dict[str, list[Submission]] = {}
     for item in handed_in:
         by_student.setdefault(item.student, []).append(item)
