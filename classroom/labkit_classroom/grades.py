@@ -92,6 +92,7 @@ class Terms:
     def apply_marks(self, result: Result) -> Result:
         """Return a result, changed to "not passed" if the instructor has marked it as invalid."""
         # a result has a line per question; one without lines could not be graded, and stays as it is
+        # find_mark: (why it is invalid, or "", a comment)
         invalid = result.lines and self.rules.find_mark(result)[0]
         return replace(result, passed=False, verdict=INVALID) if invalid else result
 
@@ -135,7 +136,9 @@ class Terms:
             ]
         rows = self._share_points(result)  # a row: (name, is_met, share of the points, texts)
         # the notes stand at the first question
-        rows[0][3].extend(filter(None, [self.notes(result)]))
+        if note := self.notes(result):
+            _, _, _, first_texts = rows[0]
+            first_texts.append(note)
         # what is left of the points, 0 to 1: nothing if a mark says invalid, less if late
         kept = (result.verdict != INVALID) * (1 - self.rules.lost_share(self.late_h(result)))
         return [
@@ -144,6 +147,7 @@ class Terms:
                 points=Fraction(total * share * kept if is_met else 0),
                 of=Fraction(total * share),
                 text="\n".join(texts),
+                # a question that is worth no points is never right
                 right=bool(is_met and total * share and result.verdict != INVALID),
             )
             for name, is_met, share, texts in rows
@@ -251,7 +255,7 @@ def write_all(
     table, late, changed = io.StringIO(), 0, []
     earlier_points = _read_earlier_points(out / "grades.csv")
     # results for the ranking: those that have passed, and those that could not be graded
-    met, ungraded = ([], [])
+    met, ungraded = [], []
     sheet = csv.writer(table, lineterminator="\n")
     sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
     # the points of a person at an exercise, and the notes
@@ -272,6 +276,7 @@ def write_all(
                 *_make_row(result, points, total, hours),
             ]
             sheet.writerow(map(gradebooks.escape_formula, [*row, notes[result.exercise]]))
+            # other points, though student, exercise, verdict and time are those of the earlier table
             old = earlier_points.get(_make_result_key(result))
             new = gradebooks.format_decimal(points)
             if result.lines and old and old != new:
@@ -409,19 +414,23 @@ def rank_students(results: Sequence[Result]) -> list[dict]:
 
     Returns a dict per exercise: ``number``, ``title``, ``goals`` (their names), and ``rows``, the
     best student first. A row has ``rank``, ``student`` and ``reached`` (a text per goal). The first
-    goal decides; equal numbers share a rank.
+    goal decides; equal numbers share a rank. An exercise without goals is left out.
     """
     tables = []
     for exercise in exercises().values():
         met = [result for result in results if result.exercise == exercise.number and result.passed]
-        if not met:
+        if not (met and exercise.goals):
             continue
+        # `at_least` is None for a goal that asks for at most, or exactly, a number
         first = exercise.goals[0]
         sign = -1 if first.at_least is not None else 1  # more is better, or less
-        met.sort(
-            key=lambda result: (sign * result.reached.get(first.what, math.inf), result.student)
-        )
-        rows, rank, last = [], 0, None
+
+        def order(result: Result, first=first, sign=sign) -> tuple[float, str]:
+            """Return what to sort by; a result without the number, of an earlier version, comes last."""
+            return sign * result.reached.get(first.what, sign * math.inf), result.student
+
+        met.sort(key=order)
+        rows, rank, last = [], 0, math.nan  # NaN: equals no number
         for place, result in enumerate(met, 1):
             best = result.reached.get(first.what)
             # an equal number shares the rank
@@ -476,7 +485,10 @@ def prune(out: Path, handed_in: Iterable[Submission]) -> list[Result]:
 
 
 def render_page(path: Path, template: str, **values) -> Path:
-    """Write a page from one of the templates, with these values, and return its path."""
+    """Write a page, HTML, to `path` from the template of this file name, and return the path.
+
+    The template gets the `values` by their names, today's date and the lab's version.
+    """
     today = datetime.date.today().isoformat()
     return write(
         path,

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pandas as pd
@@ -22,7 +22,7 @@ from hostcuda.sandbox import NoResultError, SandboxEnded, read_answer
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
 from labkit.cli import app
-from labkit.exercises.exercise import Exercise, exercise
+from labkit.exercises.exercise import Exercise, Goal, exercise
 from labkit.exercises.grade import Grade, GradeLine
 from labkit.exercises.subjects import Numbers
 from labkit_classroom import commands, gradebooks, grades, grading
@@ -130,6 +130,22 @@ def test_a_ranking_is_ordered_by_the_first_goal_and_leaves_out_who_missed_it():
         (1, "carol", ["1"]),
         (3, "alice", ["1.05"]),
     ]
+
+
+def test_a_ranking_leaves_out_exercises_without_goals(monkeypatch):
+    monkeypatch.setattr(grades, "exercises", lambda: {"04a": replace(TILING, goals=())})
+    assert grades.rank_students([grading.Result("alice", "04a", True, "")]) == []
+
+
+def test_a_ranking_has_results_without_the_first_goals_number_last(monkeypatch):
+    goal = Goal("the share", lambda counts: 0, at_least=0.5)
+    monkeypatch.setattr(grades, "exercises", lambda: {"04a": replace(TILING, goals=(goal,))})
+    alice = grading.Result("alice", "04a", True, "", reached={"another name": 1.0})
+    bob = grading.Result("bob", "04a", True, "", reached={"the share": 0.6})
+    (ranking,) = grades.rank_students([alice, bob])
+    assert [(row["rank"], row["student"]) for row in ranking["rows"]] == [(1, "bob"), (2, "alice")]
+    (ranking,) = grades.rank_students([alice])
+    assert ranking["rows"][0]["rank"] == 1
 
 
 def test_a_stopped_run_goes_on_where_it_was(walled, tmp_path, monkeypatch):
