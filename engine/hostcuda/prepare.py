@@ -33,7 +33,7 @@ def _list_units() -> Iterator[Unit]:
 def is_prepared() -> bool:
     """Return whether the cache has all that `prepare` makes; CompileError if there is no compiler."""
     # False and True: the runtime library without check mode, and that with it. A prelude is a
-    # precompiled header.
+    # precompiled header, and there is one for each unit: for each set of the compiler's flags.
     return is_built(False) and is_built(True) and all(unit.has_prelude for unit in _list_units())
 
 

@@ -34,7 +34,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Replace each marked test in `items` by one that runs in a process of its own; pytest calls this hook."""
+    """Replace each marked test in `items` by one that runs in a process of its own; pytest calls this hook.
+
+    trylast: the hooks of other plugins come first, and see the tests themselves.
+    """
     if _REPORT not in os.environ:  # else this process already runs a single marked test
         items[:] = [
             _ChildTest.from_test(item)

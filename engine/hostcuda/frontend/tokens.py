@@ -139,8 +139,8 @@ class Tokens:
     def find_start(self, at: int, first: int, ends: Collection[str]) -> int:
         """Return the index of the token at which the expression or statement around token `at` starts.
 
-        It is behind the last of the signs `ends` before `at`, or else `first`, or behind the bracket around
-        `at`.
+        It is behind the last of the signs `ends` before `at`; without one, behind the bracket around `at`, but
+        not before `first`.
         """
         begin = max(first, self.around[at] + 1)  # around: the bracket around the token, or -1
         ends_before = (i for i in self.outside_brackets(begin, at) if self.text(i) in ends)

@@ -214,10 +214,11 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
     Returns
     -------
     list of dict
-        tool, kind, kernel, file, line, block, thread, other (for a race: file, line, thread),
-        address, size, buffer (of the nearest allocation: base, bytes, and missed_by, the bytes by
-        which the access is beyond it), count, message. Reports of one error by several threads
-        become one finding; its count is their number.
+        tool, kind, kernel, file, line, block, thread, other (for a race a dict of the second access:
+        file, line, thread), address, size in bytes, buffer (a dict of the nearest allocation: base,
+        bytes, and missed_by, the bytes by which the access is beyond it), count, message. What the
+        report does not say is None or "". Reports of one error by several threads become one finding;
+        its count is their number.
     """
     blocks, current = [], None  # a block: the line of an error, and the indented lines below it
     for raw in text.splitlines():
@@ -235,6 +236,7 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
         finding = _read_finding(block, tool)
         if finding is None:
             continue
+        # the same for all threads that make one error
         other = finding["other"] or {"file": "", "line": 0}
         key = (
             finding["kernel"],

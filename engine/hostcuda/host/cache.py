@@ -57,7 +57,7 @@ def scratch() -> Path:
     """Return a temporary folder that is removed when the process ends."""
     global _scratch
     if _scratch is None or not _scratch.is_dir():
-        _scratch, _ = temporary.make()
+        _scratch, _ = temporary.make()  # the other value locks the folder until the process ends
         # by this process alone: a forked child must not remove its parent's folder
         atexit.register(_remove_scratch, _scratch, os.getpid())
     return _scratch
@@ -91,7 +91,7 @@ def is_intact(path: Path) -> bool:
                         publish(mark.encode(), seen)
             _intact_states[path] = state
         return True
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # a file is missing, or its text is damaged
         return False
 
 

@@ -100,7 +100,7 @@ def _digest_engine():
 
 
 def fingerprint(command: list[str]) -> str:
-    """Return a digest of compiler, processor and engine: with source and options, all that compiled files depend on."""
+    """Return a digest of compiler, processor and engine: all that compiled files depend on but source and options."""
     # In /proc/cpuinfo this is "model name" on x86-64 and "CPU part" on aarch64.
     model = [
         value for key in ("model name", "CPU part") for value in processor.facts().get(key, ())

@@ -97,7 +97,7 @@ class File:
         declarations = [d for d in self.declarations if name in d.words | d.names]
         if name in self.declared and (name in _list_safe_names() or PURE.fullmatch(name)):
             return False  # it is a function of the library, too
-        # a function and its prototype have the same head
+        # a function and its prototype have the same head; only the function has a body
         heads = {" ".join(d.head.split()) for d in declarations}
         return len(heads) <= 1 and sum(bool(d.body) for d in declarations) <= 1
 

@@ -52,7 +52,7 @@ class Section:
         return {region.number for region in self.regions} | set(self.warp_steps)
 
     def used_variables(self) -> set[KernelVariable]:
-        """Return the kernel's variables that the section's statements use; one loop over warps runs these."""
+        """Return the kernel's variables that the statements of this section, which is one loop over warps, use."""
         steps = self.warp_steps + [step for region in self.regions for step in region.steps]
         return set().union(*(step.effects.uses for step in steps))
 

@@ -40,8 +40,8 @@ def is_uniform(
 ) -> bool:
     """Return whether tokens[first:last] have the same value in all threads of a block, or of a `warp`.
 
-    `scope` maps names to variables. A variable that has one of the `roles` counts as the same, and so do
-    `allowed_words`.
+    `scope` maps names to variables. A variable whose `role` is one of the `roles` counts as the same ("uniform"
+    means just that), and so do the names `allowed_words`.
     """
     next_token = first
     for at in range(first, last):

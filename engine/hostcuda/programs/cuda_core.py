@@ -170,7 +170,7 @@ class Device:
         The options have no effect.
         """
         if obj is None:
-            return Stream(driver.Stream(1))  # 1: it does not wait for the default stream
+            return Stream(driver.Stream(1))  # the flag 1: it does not wait for the default stream
         # __cuda_stream__() returns (version of the protocol, handle of the stream)
         return Stream(cupy.find_stream(obj.__cuda_stream__()[1]))
 

@@ -225,7 +225,7 @@ class _Launchable:
 
     @property
     def max_dynamic_shared_size_bytes(self) -> int:
-        """The most dynamic shared memory per block that a launch may ask for; it can be set."""
+        """The most dynamic shared memory per block, in bytes, that a launch may ask for; it can be set."""
         return self._function._max_dynamic
 
     @max_dynamic_shared_size_bytes.setter
@@ -236,7 +236,7 @@ class _Launchable:
 
     @property
     def attributes(self) -> dict[str, int]:
-        """The attributes of the kernel by CuPy's names."""
+        """The attributes of the kernel by CuPy's names; sizes are in bytes."""
         function = self._function
         return {
             "max_threads_per_block": function.max_threads_per_block,

@@ -619,7 +619,7 @@ def main(arguments: list[str]) -> NoReturn:
     try:
         module = _compile_file(Path(arguments[0]), options)
     except KeyboardInterrupt:
-        sys.exit(128 + signal.SIGINT)
+        sys.exit(128 + signal.SIGINT)  # as a shell says that a signal ended a program
     except (EngineError, errors.Error, PermissionError) as error:
         # other errors are about the options, or the engine's start
         of_source = isinstance(error, errors.CompileError)
