@@ -16,6 +16,15 @@ from labkit.exercises.subjects import (
     draw_summands,
     launch,
 )
+from labkit.exercises.wrong_results import (
+    list_wrong_histograms,
+    list_wrong_products,
+    list_wrong_ranks,
+    list_wrong_row_sums,
+    list_wrong_scans,
+    list_wrong_softmaxes,
+    list_wrong_totals,
+)
 
 _INT_MAX = 2**31 - 1
 _EXACT = 2**24  # up to it, float32 holds every integer
@@ -61,25 +70,12 @@ def histogram(
     pixels = random.exponential(mean, n).clip(0, 255).astype(np.uint8)
     pixels[-1] = 255
 
-    def count(taken=slice(None)) -> np.ndarray:
-        """Return how many of the pixels that are taken have each value, uint32 [256]."""
-        return np.bincount(pixels[taken], minlength=256).astype(np.uint32)
-
-    def list_mistakes() -> dict[str, np.ndarray]:
-        """Return what wrong histograms give, by what they do."""
-        bins = count()
-        return {
-            clause: count(taken) for clause, taken in _list_shares(n, blocks, threads, "pixel")
-        } | {
-            "a bin has 8 bits: it wraps around at 256": bins % 256,
-            "a bin has 16 bits: it wraps around at 65,536": bins % 65_536,
-            "the bin of the largest value, 255, is left out": np.where(
-                np.arange(256) < 255, bins, 0
-            ),
-            "bin 0 is left out": np.where(np.arange(256) > 0, bins, 0),
-        }
-
-    bins = Output("bins", count(), before=0, mistakes=list_mistakes)
+    bins = Output(
+        "bins",
+        np.bincount(pixels, minlength=256).astype(np.uint32),
+        before=0,
+        mistakes=partial(list_wrong_histograms, pixels, blocks, threads),
+    )
     return launch("histogram", pixels, n, bins, grid=blocks, block=threads)
 
 
@@ -97,55 +93,13 @@ def total(random: np.random.Generator, n: int, blocks: int, threads: int) -> Arr
     unit = 16 if blocks <= 2 else 2.0**-30
     # the sum of n numbers of at most 2^24 / n: float32 holds it exactly, also times a power of two
     x = (draw_summands(random, n, _EXACT // n) * unit).astype(np.float32)
-
-    def list_mistakes() -> dict[str, np.ndarray]:
-        """Return what wrong sums give, by what they do."""
-        thread = np.arange(n) % (blocks * threads) % threads  # of its block
-        without_steps = [
-            (f"there is no step that adds threads {apart} apart", thread & apart == 0)
-            for apart in (1, 2, 4, 8, 16, 32, 64, 128)
-        ]
-        return {
-            clause: x[taken].sum(keepdims=True)
-            for clause, taken in [*_list_shares(n, blocks, threads, "number"), *without_steps]
-        }
-
-    y = Output("total", x.sum(keepdims=True), before=0, mistakes=list_mistakes)
+    y = Output(
+        "total",
+        x.sum(keepdims=True),
+        before=0,
+        mistakes=partial(list_wrong_totals, x, blocks, threads),
+    )
     return launch("sum", x, n, y, grid=blocks, block=threads)
-
-
-def _list_shares(n: int, blocks: int, threads: int, what: str) -> list[tuple[str, np.ndarray]]:
-    """Return which of n elements wrong kernels take, as (what they do, bool [n]); a right one takes all.
-
-    With T threads in the grid, thread t takes the elements t, t + T, t + 2T and so on. `what` says
-    what an element is: "number".
-    """
-    element = np.arange(n)
-    block, thread = np.divmod(element % (blocks * threads), threads)
-    shares = [
-        (f"the first {what}, {what} 0, is left out", element > 0),
-        (f"the last {what}, {what} {n - 1}, is left out", element < n - 1),
-        (
-            f"each thread takes one {what}: no thread takes {what} {blocks * threads}",
-            element < blocks * threads,
-        ),
-        (f"only thread 0 of each block adds its {what}s", thread == 0),
-        (f"only lane 0 of each warp adds its {what}s", thread % 32 == 0),
-        (f"only the first warp of each block adds its {what}s", thread < 32),
-        (f"only the threads of block 0 add their {what}s", block == 0),
-        (f"the first warp of each block adds no {what}", thread >= 32),
-        (f"the last thread of each block adds no {what}", thread < threads - 1),
-        (f"the threads of block 0 add no {what}", block > 0),
-    ]
-    shares += [
-        (
-            f"the last {n % width} of {n:,} {what}s are left out: n % {width}",
-            element < n - n % width,
-        )
-        for width in (4, 2, 8, 16, 32)
-    ]
-    # a kernel that takes all elements, or none, is not told from others by its result
-    return [(clause, taken) for clause, taken in shares if 0 < taken.sum() < n]
 
 
 # Lanes that add to one address are served one after the other: each counts as a sector.
@@ -174,50 +128,6 @@ def wrong_shares(kernel: str, array: str, threads: int, what: str) -> Mistake:
     )
 
 
-def _list_wrong_scans(x: np.ndarray) -> dict[str, np.ndarray]:
-    """Return what wrong scans of the rows of `x` give, by what they do: for `Output`."""
-    first_of_warps = np.arange(x.shape[1]) % 32 == 0
-    sums = x.cumsum(axis=1, dtype=np.int32)
-    scans = {
-        "a place has the sum from its own number to the end of the row": (
-            x[:, ::-1].cumsum(axis=1, dtype=np.int32)[:, ::-1]
-        ),
-        "the first number of a row is added to no other place": np.where(
-            np.arange(x.shape[1]) == 0, sums, sums - x[:, :1]
-        ),
-        "the first number of each warp is added to no other place": (
-            np.where(first_of_warps, 0, x).cumsum(axis=1, dtype=np.int32)
-            + np.where(first_of_warps, x, 0)
-        ),
-        "a place gets the sum of its own warp, too, beside those of the warps before": (
-            sums + _sum_own_warps(x)
-        ),
-        "the distance grows by 1 from step to step: it should double": _scan_in_small_steps(x),
-    }
-    for width in (2**step for step in range(1, 8)):
-        before = np.zeros_like(sums)
-        before[:, width:] = sums[:, :-width]
-        scans[
-            f"each place has the sum of the last {width} numbers up to its own: the steps end too early"
-        ] = sums - before
-    return scans
-
-
-def _sum_own_warps(x: np.ndarray) -> np.ndarray:
-    """Return for each number of the rows of `x` the sum of the 32 numbers of its warp."""
-    starts = np.arange(0, x.shape[1], 32)
-    sums = np.add.reduceat(x, starts, axis=1, dtype=np.int32)
-    return np.repeat(sums, 32, axis=1)[:, : x.shape[1]]
-
-
-def _scan_in_small_steps(x: np.ndarray) -> np.ndarray:
-    """Return what the rows of `x` become in steps with the distances 1, 2, 3 and so on."""
-    part = x.copy()
-    for apart in range(1, x.shape[1]):
-        part[:, apart:] += part[:, :-apart].copy()
-    return part
-
-
 def scan(random: np.random.Generator, rows: int, columns: int) -> ArrayLaunch:
     """Return the launch of a prefix sum of each row: a block per row, a thread per number up to whole warps.
 
@@ -225,7 +135,7 @@ def scan(random: np.random.Generator, rows: int, columns: int) -> ArrayLaunch:
     """
     x = draw_summands(random, (rows, columns), _INT_MAX // columns)
     x = (x * random.choice([-1, 1], (rows, 1))).astype(np.int32)
-    y = Output("y", x.cumsum(axis=1, dtype=np.int32), mistakes=partial(_list_wrong_scans, x))
+    y = Output("y", x.cumsum(axis=1, dtype=np.int32), mistakes=partial(list_wrong_scans, x))
     return launch("scan", x, y, columns, grid=rows, block=32 * -(-columns // 32))
 
 
@@ -240,22 +150,6 @@ SCAN = Kernels(
     ),
     hidden=(range(1, 6), range(1, 257)),
 )
-
-
-def _list_wrong_softmaxes(powers: np.ndarray) -> dict[str, np.ndarray]:
-    """Return what wrong softmaxes give for rows of exponentials, by what they do: for `Output`."""
-    columns = powers.shape[1]
-    floats = powers.astype(np.float32)
-    # each lane has the numbers l, l + 32 and so on of a row
-    of_lanes = np.stack([floats[:, lane::32].sum(axis=1) for lane in range(32)], axis=1)
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        by_lanes = floats / np.tile(of_lanes, -(-columns // 32))[:, :columns]
-        by_first = floats / floats[:, :32].sum(axis=1, keepdims=True)
-    return {
-        "y has the exponentials, and nobody has divided them by their sum": powers,
-        "each lane divides by the sum of its own numbers, not by that of the row": by_lanes,
-        "only the first 32 numbers of a row are in its sum": by_first,
-    }
 
 
 def softmax(random: np.random.Generator, rows: int, columns: int, highest: int) -> ArrayLaunch:
@@ -279,7 +173,7 @@ def softmax(random: np.random.Generator, rows: int, columns: int, highest: int) 
         "y",
         exact.astype(np.float32),
         allowed=1e-5 * exact + 1e-12,
-        mistakes=partial(_list_wrong_softmaxes, powers),
+        mistakes=partial(list_wrong_softmaxes, powers),
     )
     return launch("softmax", x, y, rows, columns, grid=-(-rows // 4), block=(32, 4))
 
@@ -312,27 +206,6 @@ OTHER_LARGEST = Mistake(
 )
 
 
-def _list_wrong_ranks(x: np.ndarray, threads: int) -> dict[str, np.ndarray]:
-    """Return what wrong counts of smaller numbers give, by what they do: for `Output`. A tile has `threads` numbers."""
-    n = len(x)
-    is_smaller = x < x[:, None]  # [i, j]: x[j] < x[i]
-    own = np.arange(n) // threads
-    tiles = [is_smaller[:, first : first + threads] for first in range(0, n, threads)]
-    counts = {
-        "numbers that are equal are counted, too": x <= x[:, None],
-        "larger numbers are counted, not smaller ones": x > x[:, None],
-        "each block compares with its own numbers only": is_smaller & (own == own[:, None]),
-        "the block compares with the first tile only": tiles[0],
-        "the first tile is left out": is_smaller[:, threads:],
-        "the count begins anew with each tile": tiles[-1],
-        "the last tile is left out": is_smaller[:, : len(tiles) * threads - threads],
-        "every turn compares with the numbers of the first tile": np.hstack(
-            [tiles[0][:, : tile.shape[1]] for tile in tiles]
-        ),
-    }
-    return {clause: which.sum(1, dtype=np.int32) for clause, which in counts.items()}
-
-
 def ranks(
     random: np.random.Generator, n: int, threads: int, block: tuple[int, ...] = ()
 ) -> ArrayLaunch:
@@ -347,7 +220,7 @@ def ranks(
     rank = Output(
         "rank",
         (x < x[:, None]).sum(1, dtype=np.int32),
-        mistakes=partial(_list_wrong_ranks, x, threads),
+        mistakes=partial(list_wrong_ranks, x, threads),
     )
     return launch("ranks", x, n, rank, grid=-(-n // threads), block=block or threads)
 
@@ -474,6 +347,14 @@ def make_uneven_rows(with_counter: bool) -> Kernels:
         # of each row: the running sum at its end, less that at its start
         total = np.diff(np.append(0, x.cumsum())[starts])
         total[:taken] = 0
+
+        def list_mistakes() -> dict[str, np.ndarray]:
+            """Return what wrong sums give: those of rows that are taken before the launch are 0."""
+            return {
+                clause: np.where(np.arange(len(total)) < taken, 0, sums)
+                for clause, sums in list_wrong_row_sums(x, starts, threads).items()
+            }
+
         # At the end: from the number of all rows to two more per block. A block takes one row in vain
         # before it stops, or two if it takes a row ahead.
         next_row = Output(
@@ -484,7 +365,7 @@ def make_uneven_rows(with_counter: bool) -> Kernels:
             x.astype(np.int32),
             starts,
             taken + rows,
-            Output("total", total.astype(np.int32), before=0),
+            Output("total", total.astype(np.int32), before=0, mistakes=list_mistakes),
             *[next_row] * with_counter,
             grid=blocks,
             block=threads,
@@ -529,7 +410,11 @@ def products(random: np.random.Generator, count: int, K: int, rows: bool) -> Arr
         random.integers(-most, most + 1, shape).astype(np.float16)
         for most, shape in zip(largest, ((count, 16, K), (count, K, 8)), strict=True)
     )
-    c = Output("c", a.astype(np.float32) @ b.astype(np.float32))
+    c = Output(
+        "c",
+        a.astype(np.float32) @ b.astype(np.float32),
+        mistakes=partial(list_wrong_products, a, b),
+    )
     return launch(
         "multiply",
         a,

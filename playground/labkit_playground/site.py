@@ -25,6 +25,7 @@ _MODULES = (
     "exercises/misses",
     "exercises/practice",
     "exercises/text",
+    "exercises/wrong_results",
     "ladder/__init__",
     "ladder/messages",
     "ladder/source",

@@ -1,0 +1,216 @@
+"""What typical wrong kernels of the practice pages compute, by what they do: the `mistakes` of an `Output`.
+
+A grade says "It looks as if ..." with the first of these whose result is the attempt's in every element.
+"""
+
+import numpy as np
+
+_LANES = 32
+
+
+def list_wrong_histograms(pixels: np.ndarray, blocks: int, threads: int) -> dict[str, np.ndarray]:
+    """Return what wrong histograms of pixels [n], uint8, give in a launch of `blocks` blocks of `threads` threads."""
+    bins = np.bincount(pixels, minlength=256).astype(np.uint32)
+    value = np.arange(256)
+    return {
+        clause: np.bincount(pixels[taken], minlength=256).astype(np.uint32)
+        for clause, taken in _list_shares(len(pixels), blocks, threads, "pixel")
+    } | {
+        "a bin has 8 bits: it wraps around at 256": bins % 256,
+        "a bin has 16 bits: it wraps around at 65,536": bins % 65_536,
+        "bin 255 is left out": np.where(value < 255, bins, 0),
+        "bin 0 is left out": np.where(value > 0, bins, 0),
+    }
+
+
+def list_wrong_totals(x: np.ndarray, blocks: int, threads: int) -> dict[str, np.ndarray]:
+    """Return what wrong sums of x [n] give in a launch of `blocks` blocks of `threads` threads, as arrays [1]."""
+    n = len(x)
+    thread = np.arange(n) % (blocks * threads) % threads  # of its block
+    shares = _list_shares(n, blocks, threads, "number") + _list_missing_steps(thread)
+    return {clause: x[taken].sum(keepdims=True) for clause, taken in shares}
+
+
+def list_wrong_row_sums(x: np.ndarray, starts: np.ndarray, threads: int) -> dict[str, np.ndarray]:
+    """Return what wrong sums of rows give, int32 [rows]: a block of `threads` threads per row.
+
+    Row r is x[starts[r]] to x[starts[r + 1] - 1].
+    """
+    lengths = np.diff(starts)
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    number = np.arange(len(x)) - starts[row]  # of its row
+    thread = number % threads
+    shares = [
+        ("the first number of each row is left out", number > 0),
+        ("the last number of each row is left out", number < lengths[row] - 1),
+        (f"only the first {threads} numbers of each row are added", number < threads),
+        ("only thread 0 of each block adds its numbers", thread == 0),
+        ("only lane 0 of each warp adds its numbers", thread % _LANES == 0),
+        ("only the first warp of each block adds its numbers", thread < _LANES),
+        *_list_missing_steps(thread),
+    ]
+
+    def add(taken: np.ndarray) -> np.ndarray:
+        """Return the sums of the numbers that are taken, bool [n], of each row."""
+        sums = np.append(0, np.cumsum(np.where(taken, x, 0), dtype=np.int64))
+        return np.diff(sums[starts]).astype(np.int32)
+
+    following = np.append(x, 0)[starts[1:]]
+    return {clause: add(taken) for clause, taken in shares} | {
+        "the first number of the row behind is added, too": (
+            add(np.ones(len(x), bool)) + following.astype(np.int32)
+        )
+    }
+
+
+def list_wrong_products(a: np.ndarray, b: np.ndarray) -> dict[str, np.ndarray]:
+    """Return what wrong products of a [count,M,K] and b [count,K,N] give, float32 [count,M,N]."""
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    step = np.arange(a.shape[2])
+    # the lower eight of each 16 also in place of the upper ones
+    lower = step // 16 * 16 + step % 8
+    shares = {
+        "only the first 16 of the K products are added": step < 16,
+        "only the last 16 of the K products are added": step >= len(step) - 16,
+        "of each 16 products the first eight are left out": step % 16 >= 8,
+        "of each 16 products the last eight are left out": step % 16 < 8,
+    }
+    return {
+        clause: a[:, :, taken] @ b[:, taken] for clause, taken in shares.items() if not taken.all()
+    } | {
+        "the first eight of each 16 columns of a stand in place of the last eight, too": (
+            a[:, :, lower] @ b
+        ),
+        "the first eight of each 16 rows of b stand in place of the last eight, too": (
+            a @ b[:, lower]
+        ),
+        "every step has the first 16 columns of a": a[:, :, step % 16] @ b,
+        "every step has the first 16 rows of b": a @ b[:, step % 16],
+    }
+
+
+def _list_shares(n: int, blocks: int, threads: int, what: str) -> list[tuple[str, np.ndarray]]:
+    """Return which of n elements wrong kernels take, as (what they do, bool [n]); a right one takes all.
+
+    With T threads in the grid, thread t takes the elements t, t + T, t + 2T and so on. `what` says
+    what an element is: "number".
+    """
+    element = np.arange(n)
+    block, thread = np.divmod(element % (blocks * threads), threads)
+    shares = [
+        (f"the first {what}, {what} 0, is left out", element > 0),
+        (f"the last {what}, {what} {n - 1}, is left out", element < n - 1),
+        (
+            f"each thread takes one {what}: no thread takes {what} {blocks * threads}",
+            element < blocks * threads,
+        ),
+        (f"only thread 0 of each block adds its {what}s", thread == 0),
+        (f"only lane 0 of each warp adds its {what}s", thread % _LANES == 0),
+        (f"only the first warp of each block adds its {what}s", thread < _LANES),
+        (f"only the threads of block 0 add their {what}s", block == 0),
+        (f"the first warp of each block adds no {what}", thread >= _LANES),
+        (f"the last thread of each block adds no {what}", thread < threads - 1),
+        (f"the threads of block 0 add no {what}", block > 0),
+    ]
+    shares += [
+        (
+            f"the last {n % width} of {n:,} {what}s are left out: n % {width}",
+            element < n - n % width,
+        )
+        for width in (4, 2, 8, 16, 32)
+    ]
+    # a kernel that takes all elements, or none, is not told from others by its result
+    return [(clause, taken) for clause, taken in shares if 0 < taken.sum() < n]
+
+
+def _list_missing_steps(thread: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    """Return which numbers a sum has without one of its steps, as (which step is missing, bool [n]).
+
+    `thread` is the number of each number's thread. A step adds the sums of threads that are a power of
+    two apart; without it, the sums of the upper ones are lost.
+    """
+    return [
+        (f"there is no step that adds threads {apart} apart", thread & apart == 0)
+        for apart in (1, 2, 4, 8, 16, 32, 64, 128)
+    ]
+
+
+def list_wrong_scans(x: np.ndarray) -> dict[str, np.ndarray]:
+    """Return what wrong scans of the rows of `x` give, by what they do."""
+    first_of_warps = np.arange(x.shape[1]) % 32 == 0
+    sums = x.cumsum(axis=1, dtype=np.int32)
+    scans = {
+        "a place has the sum from its own number to the end of the row": (
+            x[:, ::-1].cumsum(axis=1, dtype=np.int32)[:, ::-1]
+        ),
+        "the first number of a row is added to no other place": np.where(
+            np.arange(x.shape[1]) == 0, sums, sums - x[:, :1]
+        ),
+        "the first number of each warp is added to no other place": (
+            np.where(first_of_warps, 0, x).cumsum(axis=1, dtype=np.int32)
+            + np.where(first_of_warps, x, 0)
+        ),
+        "a place gets the sum of its own warp, too, beside those of the warps before": (
+            sums + _sum_own_warps(x)
+        ),
+        "the distance grows by 1 from step to step: it should double": _scan_in_small_steps(x),
+    }
+    for width in (2**step for step in range(1, 8)):
+        before = np.zeros_like(sums)
+        before[:, width:] = sums[:, :-width]
+        scans[
+            f"each place has the sum of the last {width} numbers up to its own: the steps end too early"
+        ] = sums - before
+    return scans
+
+
+def _sum_own_warps(x: np.ndarray) -> np.ndarray:
+    """Return for each number of the rows of `x` the sum of the 32 numbers of its warp."""
+    starts = np.arange(0, x.shape[1], 32)
+    sums = np.add.reduceat(x, starts, axis=1, dtype=np.int32)
+    return np.repeat(sums, 32, axis=1)[:, : x.shape[1]]
+
+
+def _scan_in_small_steps(x: np.ndarray) -> np.ndarray:
+    """Return what the rows of `x` become in steps with the distances 1, 2, 3 and so on."""
+    part = x.copy()
+    for apart in range(1, x.shape[1]):
+        part[:, apart:] += part[:, :-apart].copy()
+    return part
+
+
+def list_wrong_softmaxes(powers: np.ndarray) -> dict[str, np.ndarray]:
+    """Return what wrong softmaxes give for rows of exponentials, by what they do."""
+    columns = powers.shape[1]
+    floats = powers.astype(np.float32)
+    # each lane has the numbers l, l + 32 and so on of a row
+    of_lanes = np.stack([floats[:, lane::32].sum(axis=1) for lane in range(32)], axis=1)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        by_lanes = floats / np.tile(of_lanes, -(-columns // 32))[:, :columns]
+        by_first = floats / floats[:, :32].sum(axis=1, keepdims=True)
+    return {
+        "y has the exponentials, and nobody has divided them by their sum": powers,
+        "each lane divides by the sum of its own numbers, not by that of the row": by_lanes,
+        "only the first 32 numbers of a row are in its sum": by_first,
+    }
+
+
+def list_wrong_ranks(x: np.ndarray, threads: int) -> dict[str, np.ndarray]:
+    """Return what wrong counts of smaller numbers give, by what they do. A tile has `threads` numbers."""
+    n = len(x)
+    is_smaller = x < x[:, None]  # [i, j]: x[j] < x[i]
+    own = np.arange(n) // threads
+    tiles = [is_smaller[:, first : first + threads] for first in range(0, n, threads)]
+    counts = {
+        "numbers that are equal are counted, too": x <= x[:, None],
+        "larger numbers are counted, not smaller ones": x > x[:, None],
+        "each block compares with its own numbers only": is_smaller & (own == own[:, None]),
+        "the block compares with the first tile only": tiles[0],
+        "the first tile is left out": is_smaller[:, threads:],
+        "the count begins anew with each tile": tiles[-1],
+        "the last tile is left out": is_smaller[:, : len(tiles) * threads - threads],
+        "every turn compares with the numbers of the first tile": np.hstack(
+            [tiles[0][:, : tile.shape[1]] for tile in tiles]
+        ),
+    }
+    return {clause: which.sum(1, dtype=np.int32) for clause, which in counts.items()}
