@@ -77,6 +77,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
     def copyfile(self, source, outputfile):
         """Send a file, and count its bytes."""
+        # of the class: each request has an object of its own
         _Quiet.sent += os.fstat(source.fileno()).st_size
         super().copyfile(source, outputfile)
 
@@ -84,6 +85,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 @contextlib.contextmanager
 def served(folder: Path) -> Iterator[str]:
     """Serve a folder while a `with` lasts; yield its address."""
+    # port 0: any that is free
     server = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), functools.partial(_Quiet, directory=folder)
     )
@@ -110,7 +112,8 @@ class Watch(threading.Thread):
         """Sample the memory of the browser's processes every 0.1 s, and keep its maxima, until `ended` is set."""
         while not self.ended.wait(0.1):
             processes = self.processes
-            # of each process its share of all memory, and what it shares with no other
+            # Of each process its share of all memory (PSS), and what it shares with no other. A
+            # "renderer" is a process that runs pages.
             sizes = {process: memory(process) for process in processes}
             pages = [sizes[process][0] for process in processes if processes[process] == "renderer"]
             private = sum(size for _, size in sizes.values())
@@ -134,7 +137,8 @@ class Watch(threading.Thread):
                 with contextlib.suppress(OSError):  # it has ended
                     # what follows the program's name in brackets, which may have blanks
                     text = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2]
-                    ticks += sum(map(int, text.split()[11:13]))  # in user mode and in the kernel
+                    # proc_pid_stat(5): utime and stime, in user mode and in the kernel
+                    ticks += sum(map(int, text.split()[11:13]))
         return ticks / os.sysconf("SC_CLK_TCK")
 
 
@@ -192,6 +196,7 @@ def visit_page(address: str) -> list[tuple]:
             browser.evaluate(OPEN_CELL, kernel)
             browser.press("Control+Enter")
 
+        # in an open cell: Control+Enter checks the kernel, with Shift by the sanitizer; Alt+Enter grades
         first, passed = "Right on the first", "Passed."
         step("first shapes are right", open_and_run, kernel, first)
         step("all 15 shapes of this check", lambda: None, kernel, passed)
@@ -221,7 +226,7 @@ def measure_exercise(
     best = [(1e9, 1e9)] * len(METHODS)
     for turn in range(rounds):
         for i, method in enumerate(METHODS):
-            text = asked.start if i == 2 else asked.solution
+            text = asked.start if i == 2 else asked.solution  # 2: the grade of the starting code
             # the comment makes each text a new one, so that it is compiled
             request = {"exercise": asked.number, "source": f"{text}\n// {turn}, {i}\n"}
             before = watch.read_processor_s()
@@ -265,10 +270,10 @@ def measure_exercises(address: str, chosen: list[Exercise], rounds: int) -> None
             ]
             print("|", " | ".join([asked.number, *figures]), "|", flush=True)
         # "1.2 (0.9)" of each click: the most seconds and processor seconds of any exercise
-        most_of = [
-            " (".join(f"{max(figures):.1f}" for figures in zip(*column, strict=True)) + ")"
-            for column in zip(*rows, strict=True)
-        ]
+        most_of = []
+        for click in zip(*rows, strict=True):  # (seconds, processor seconds) of each exercise
+            seconds, used = map(max, zip(*click, strict=True))
+            most_of.append(f"{seconds:.1f} ({used:.1f})")
         most = [max(column, key=int) for column in zip(*sizes, strict=True)]
         print("|", " | ".join(["most", *most_of, "", *most]), "|")
         # Stop is pressed `wait` milliseconds after the run begins: while the kernel runs, or while

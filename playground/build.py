@@ -36,6 +36,7 @@ def main(out: Path) -> None:
         write_lab(new, _list_rungs())
         write_size(new)
         _say("the list of its files")
+        # the licences of what the engine has are added to those of the page's bundle
         theirs = (new / "engine" / "licences.txt").read_text(encoding="utf-8")
         with open(new / "licences.txt", "a", encoding="utf-8") as file:
             file.write(f"\n{'-' * 80}\n\n{theirs}")
@@ -52,7 +53,10 @@ def _say(step: str) -> None:
 
 
 def write_page(out: Path) -> None:
-    """Write the page into a new folder, and exercises.json: the exercises and the rungs that it offers."""
+    """Write the page into a new folder, and exercises.json: the exercises and the rungs that it offers.
+
+    A rung is a kernel of the lab, "07 step=rows", in whose place the page checks a reader's.
+    """
     out.mkdir(parents=True)
     subprocess.run(["node", HERE / "build.mjs", out.resolve()], check=True)
     listed = {"parts": list_exercises(), "rungs": _list_rungs()}
@@ -71,7 +75,10 @@ def _list_rungs() -> list[str]:
 
 
 def write_size(out: Path) -> None:
-    """Write into the pages how large the engine is [MB]: what a first result loads, without the folder later/."""
+    """Write into the pages, in place of MEGABYTES, how large the engine is [MB]: what a first result loads.
+
+    That is all but the folder later/.
+    """
     engine = (path for path in (out / "engine").rglob("*") if path.is_file())
     size = sum(path.stat().st_size for path in engine if path.parent.name != "later")
     for name in ("index.html", "embed.html"):
@@ -80,7 +87,10 @@ def write_size(out: Path) -> None:
 
 
 def write_service_worker(out: Path) -> None:
-    """Write service.js, the service worker, which begins with all files of the page and their SHA-256 digests."""
+    """Write service.js, the service worker, which begins with all files of the page and their SHA-256 digests.
+
+    It keeps the files for use without a network; another digest tells it that a file is new.
+    """
     files = sorted(path for path in out.rglob("*") if path.is_file() and path.name != "service.js")
     digests = {
         path.relative_to(out).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -101,7 +111,7 @@ def list_exercises() -> list[dict]:
     offered = {number for number, asked in exercises().items() if not find_reason(asked)}
     parts: dict[str, dict] = {}
     for notebook in _read_notebooks():
-        name, about = _find_part(notebook)
+        name, about = _find_part(notebook)  # of the part that the notebook belongs to
         part = parts.setdefault(name, {"name": name, "about": about, "exercises": []})
         cells = live.find_live_cells(notebook.nb, offered, rungs=()).values()
         part["exercises"] += [

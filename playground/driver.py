@@ -74,6 +74,7 @@ class Chromium:
             message["sessionId"] = session
         os.write(self._to, json.dumps(message).encode() + b"\0")
         while True:
+            # `_rest`: what was read behind the last answer
             text, found, self._rest = self._rest.partition(b"\0")
             if not found:
                 piece = os.read(self._from, 1 << 20)
@@ -106,6 +107,7 @@ class Chromium:
     def goto(self, address: str) -> None:
         """Open an address, and wait until the page is loaded."""
         self.send("Page.navigate", self._page, url=address)
+        # the address, too: at first the page before may answer
         while not self.evaluate(
             "address => document.readyState === 'complete' && location.href.startsWith(address)",
             address,
@@ -114,7 +116,7 @@ class Chromium:
 
     def press(self, keys: str) -> None:
         """Press a key together with the keys that are held meanwhile: "Control+Enter"."""
-        *held, key = keys.split("+")
+        *held, key = keys.split("+")  # the last one is pressed
         code, number = _KEYS[key]
         about = {"key": key, "code": code, "windowsVirtualKeyCode": number}
         about["modifiers"] = sum(_MODIFIERS[name] for name in held)

@@ -31,7 +31,7 @@ TITLE = "A kernel of page P1, edited and graded in a browser"
 
 
 def launch(playwright: Playwright) -> Browser:
-    """Return a new Chromium."""
+    """Return a new Chromium, driven by Playwright, of the first name in BROWSERS that is installed."""
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []  # root has no sandbox
     executable = next(filter(None, map(shutil.which, BROWSERS)))
     return playwright.chromium.launch(executable_path=executable, args=arguments)
@@ -39,6 +39,7 @@ def launch(playwright: Playwright) -> Browser:
 
 def main() -> None:
     """Grade the attempt in the page of its exercise, and take pictures of it for docs/images/, light and dark."""
+    # only for --help: there are no options
     argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     ).parse_args()
@@ -56,7 +57,7 @@ def main() -> None:
         page.keyboard.insert_text(ATTEMPT)
         page.keyboard.press("Alt+Enter")
         cell.locator(".status").get_by_text("P1a: goal missed").wait_for()
-        lines = page.locator(".grade li").all_inner_texts()
+        lines = page.locator(".grade li").all_inner_texts()  # for the picture's description
         page.evaluate("document.activeElement.blur()")  # no caret, which blinks
         write(
             page, "live.png", " ".join([f"{TITLE}:", *(" ".join(line.split()) for line in lines)])
@@ -71,12 +72,10 @@ def write(page: Page, name: str, description: str = "") -> None:
 
     The ending of `name` chooses PNG, whose file has the description, or WebP.
     """
-    # two attributes of the cell: its own id, and that of the element with its verdict
-    boxes = [
-        page.locator(f"#{page.locator('[data-name=P1a]').get_attribute(key)}").bounding_box()
-        for key in ("id", "data-verdict")
-    ]
-    top, below = boxes
+    cell = page.locator("[data-name=P1a]")
+    top = cell.bounding_box()
+    # this attribute has the id of the element with the cell's verdict
+    below = page.locator(f"#{cell.get_attribute('data-verdict')}").bounding_box()
     area = {**top, "height": below["y"] + below["height"] - top["y"]}
     picture = Image.open(io.BytesIO(page.screenshot(clip=area, animations="disabled")))
     about = PngImagePlugin.PngInfo()

@@ -255,8 +255,8 @@ def _draw_code(
 def pictures(out: Folder = None) -> None:
     """Draw docs/images/, write the tables of docs/.
 
-    All are made from recorded results; a table stands between two markers of its name, such as
-    "busy", how much of the time a kernel keeps a unit busy. With another folder (`out`) only the pictures are made.
+    All are made from recorded results. A table stands in its page between two markers with its name,
+    such as <!-- busy:begin -->. With another folder (`out`) only the pictures are made.
     """
     results, folder = recorded(DEVICE), out or IMAGES
     for name, make in (("lab.png", draw_lab), ("ladder.png", draw_ladders)):

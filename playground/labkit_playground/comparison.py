@@ -76,7 +76,7 @@ class Array:
 
     def index(self, place: int) -> tuple[int, ...]:
         """Return the index along each axis of the element at a place, a flat index in C order."""
-        index = []
+        index = []  # the last axis first
         for extent in reversed(self.shape):
             place, i = divmod(place, extent)
             index.append(i)
@@ -109,19 +109,18 @@ def compare(array: Array, title: str, products: Products) -> None:
     if not (wrong := array.wrong()):
         return
     indices = [array.index(place) for place in wrong]
-    ranges = ", ".join(
-        f"{name} {min(along)}"
-        if min(along) == max(along)
-        else f"{name} {min(along)} to {max(along)}"
-        for name, along in zip("bmhw", zip(*indices, strict=True), strict=True)
-    )
-    lines = [f"{title}: {len(wrong)} of {len(array.values)} outputs, at {ranges}"]
-    # for each axis, the set of the wrong elements' indices
-    lines += describe_places([*map(set, zip(*indices, strict=True))], array.shape, "bmhw")
+    along = [set(axis) for axis in zip(*indices, strict=True)]  # the wrong indices of each axis
+    ranges = []  # "b 0", "m 0 to 3"
+    for name, places in zip("bmhw", along, strict=True):
+        least, most = min(places), max(places)
+        ranges.append(f"{name} {least}" if least == most else f"{name} {least} to {most}")
+    lines = [f"{title}: {len(wrong)} of {len(array.values)} outputs, at {', '.join(ranges)}"]
+    lines += describe_places(along, array.shape, "bmhw")
     hints = [*_find_hints(array, products)]
     if not any(array.values):  # why is not known: nothing was added, or each sum was rounded to 0
         lines.append("All outputs are 0.")
     elif not hints:
+        # `sample` takes the same elements of both lists, which are equally long
         mistake = find_mistake(
             sample(indices),
             [array.values[place] for place in sample(wrong)],

@@ -52,7 +52,8 @@ class Arrays:
         key = hashlib.sha256(data).digest()
         if key not in self.known:
             self.known[key] = len(self.data)
-            self.data += data + bytes(-len(data) % 8)  # the next one is aligned to 8 bytes
+            # zeros at the end, so that the next one is aligned to 8 bytes
+            self.data += data + bytes(-len(data) % 8)
         return {
             "at": self.known[key],
             "bytes": len(data),
@@ -129,7 +130,7 @@ def _describe_rung(name: str) -> dict:
 
 def find_reason(task: Exercise) -> str:
     """Return why the playground does not offer an exercise; "" if it does."""
-    # the first two characters of a page's name, "04_tiling", are its number
+    # the first two characters of a page's name, "04_tiling", are its number, as in _LATER and _SPLIT
     if task.page[:2] in _LATER:
         return "It belongs to a later part: its page grades it."
     if not isinstance(task.subject, (InPlaceOf, Kernels)):

@@ -81,7 +81,8 @@ def plan(number: str, source: str) -> str:
     except LabError as error:
         return json.dumps({"refused": str(error)})
     names = constant_arrays(text)
-    # whether the attempt replaces a rung's kernel, and is launched as that one is
+    # whether the attempt replaces a rung's kernel, and is launched as that one is: only then is
+    # "no_extern_c" stored, which says that the text has its own extern "C"
     in_place_of_rung = "no_extern_c" in stored
     # the array that gets the weights: the rung's own, else the only one that there is
     only = names[0] if in_place_of_rung and len(names) == 1 else None

@@ -95,6 +95,7 @@ def explain(about: str, dtype: str, size: Sequence[int], arrays) -> str:
         ``y`` as the kernel wrote it; ``expected``, ``allowed``, ``x``, ``k`` as float64.
     """
     B, C, H, W, M, K = size
+    # "B", then "d": a view of bytes becomes one of doubles
     doubles = {
         name: memoryview(arrays[name]).cast("B").cast("d")
         for name in ("expected", "allowed", "x", "k")

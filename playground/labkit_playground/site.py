@@ -52,7 +52,8 @@ _STANDING = {
 def write_lab(out: Path, rungs: Iterable[str] = ()) -> None:
     """Write ``lab.mjs`` and all that it loads into a folder; engine/docs/browser.md says how a page uses it.
 
-    `rungs` are those of which a page can check kernels, with their options: "04", "07 step=rows".
+    It is the JavaScript module by which a page checks and grades kernels. `rungs` are those of which a
+    page can check kernels, with their options: "04", "07 step=rows".
     The folder ``engine`` has the engine, the lab's own modules, and the exercises' data.
 
     Raises

@@ -38,7 +38,7 @@ class Stored:
         self.moves = moves
 
     def load(self, stored: list[dict], arrays) -> None:
-        """Set the stored cases of the exercise; `arrays` maps an array's description to its bytes."""
+        """Set the stored cases of the exercise; `arrays` is a function from an array's description to its bytes."""
         self.stored, self.arrays = stored, arrays
         # "counted": whether the case's accesses are counted, for the goal
         self.cases = tuple(Case(case["name"], case, case["counted"]) for case in stored)
@@ -106,7 +106,8 @@ class Stored:
     def measure(self, case: Case, runs: Sequence[Mapping[str, bytes]]) -> Counts:
         """Return {"largest_error": 1e-7}, of the last run's output: |error| over the sum of |x| |k|.
 
-        Returns {} if no such sum is stored: then the goal does not ask for the error.
+        `runs` has a dict per run: the name of each output and its bytes. Returns {} if no such sum is
+        stored: then no goal asks for the error.
         """
         wanted = case.what["runs"][-1]["outputs"][0]
         if "scale" not in wanted:
