@@ -48,12 +48,13 @@ def compile(
 ) -> bytes:
     """Compile CUDA C++ and return the bytes of a file that `module_from_buffer` loads; CompileError if it fails.
 
-    `target` has no effect; for the other parameters see `SourceModule`.
+    The file is a shared library of the CPU engine. `target` has no effect; for the other parameters see
+    `SourceModule`.
     """
     del nvcc, code, target  # PyCUDA's parameters, without effect here
     options = DEFAULT_NVCC_FLAGS if options is None else options
-    kernels = make_unit(source, options, no_extern_c, arch, include_dirs)
-    return _obtain(kernels, keep, cache_dir)["path"].read_bytes()
+    unit = make_unit(source, options, no_extern_c, arch, include_dirs)
+    return _obtain(unit, keep, cache_dir)["path"].read_bytes()
 
 
 def compile_program(

@@ -148,7 +148,7 @@ class Device:
 
     @staticmethod
     def count() -> int:
-        """Return the number of devices: 1."""
+        """Return the number of devices: 1, the CPU engine."""
         return 1
 
     def name(self) -> str:
@@ -214,7 +214,7 @@ class Context:
 
     @staticmethod
     def synchronize() -> None:
-        """Wait for all work.
+        """Wait for all launches and copies, of all streams.
 
         Raises
         ------
@@ -225,7 +225,7 @@ class Context:
 
     @staticmethod
     def get_device() -> Device:
-        """Return the device of the current context."""
+        """Return the device of the current context: the only one."""
         return Device(0)
 
     @staticmethod

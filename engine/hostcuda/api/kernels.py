@@ -165,7 +165,7 @@ def module_from_file(filename: str | Path) -> Module:
 def module_from_buffer(buffer: bytes) -> Module:
     """Load the bytes that `hostcuda.api.compiler.compile` returns, and return the module.
 
-    It is loaded from a temporary file, which the module removes.
+    It is loaded from a temporary file, which the module removes; a name that was loaded before would not load it anew.
     """
     path = cache.scratch() / f"module-{cache.digest(bytes(buffer))[:16]}-{time.monotonic_ns()}.so"
     cache.publish(bytes(buffer), path)
@@ -329,18 +329,18 @@ class Function:
         )
 
     def count_resident_blocks(self, threads: int, shared: int) -> int:
-        """Return how many blocks of `threads` threads fit on a GPU's multiprocessor at the same time.
+        """Return how many blocks of `threads` threads fit on a multiprocessor at once, of the GPU that is emulated.
 
         `shared` is the dynamic shared memory per block in bytes; the driver adds DRIVER_BYTES.
         Registers, which the CPU engine does not know, are not a limit here.
         """
         sm = MULTIPROCESSOR["sm_{}{}".format(*COMPUTE_CAPABILITY)]
         bytes_per_block = self._static_shared + shared + DRIVER_BYTES
-        warps = max(1, -(-threads // WARP))
+        warps = max(1, -(-threads // WARP))  # rounded up
         return min(sm["blocks"], sm["warps"] // warps, sm["shared"] // bytes_per_block)
 
     def describe_surplus(self, grid: Sequence[int], block: Sequence[int], shared: int) -> str:
-        """Return why not all blocks of a cooperative launch could be resident, or ""."""
+        """Return why the blocks of a cooperative launch, which wait for each other, cannot all be resident, or ""."""
         most = self.count_resident_blocks(math.prod(block), shared) * MULTIPROCESSORS
         if math.prod(grid) <= most:
             return ""
@@ -498,7 +498,6 @@ class Function:
         arg_types : str or sequence
             A format string such as ``"PPi"``, or NumPy scalar types and dtypes; a struct has a
             structured dtype.
-
         texrefs
             Without effect.
 
@@ -535,6 +534,7 @@ class Function:
                     f"{self._name}: {parameter}: the kernel takes {words} of {parameter.size} "
                     f"bytes, and prepare said {code!r}, of {size}"
                 )
+        # a `struct.Struct`, which packs the arguments of a launch
         self._prepared = self._build_layout(codes)
         self._prepared_codes = codes
         self._prepared_converters = None
@@ -616,7 +616,7 @@ class Function:
     # -- attributes
 
     def get_attribute(self, attribute: int) -> int:
-        """Return one attribute of `function_attribute`; 0 for what the CPU engine does not know."""
+        """Return the kernel's attribute with a number of `function_attribute`; 0 if the CPU engine does not know it."""
         a = function_attribute
         return {
             a.MAX_THREADS_PER_BLOCK: self._max_threads,
@@ -628,7 +628,7 @@ class Function:
         }.get(a(attribute), 0)
 
     def set_attribute(self, attribute: int, value: int) -> None:
-        """Set the attribute MAX_DYNAMIC_SHARED_SIZE_BYTES, which allows larger launches.
+        """Set the attribute MAX_DYNAMIC_SHARED_SIZE_BYTES: the most dynamic shared memory per block in a launch.
 
         PREFERRED_SHARED_MEMORY_CARVEOUT has no effect, and other attributes raise LogicError.
         """

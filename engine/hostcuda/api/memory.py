@@ -114,6 +114,7 @@ class DeviceAllocation:
 
     def free(self) -> None:
         """Free the memory now; any later use is an error."""
+        # `index` raises LogicError if it was freed before
         address, self._address = index(self), None
         native.mem_free(address)
 
@@ -439,7 +440,7 @@ managed_zeros, managed_zeros_like = managed_empty, managed_empty_like  # which h
 def is_managed(array: Any) -> bool:
     """Return whether an array is managed memory, or a view of it."""
     while isinstance(array, np.ndarray):
-        array = array.base
+        array = array.base  # of a view the array, and at last what owns the memory
     return isinstance(array, ManagedAllocation)
 
 
@@ -505,7 +506,7 @@ def memcpy_dtoh_async(dest: Any, src: DevicePointer, stream: Stream | None = Non
     stream_handle, wait = handle_of(stream), not is_pagelocked(address, size)
     native.memcpy("DtoH", address, source, size, stream_handle, wait)
     if not wait:
-        native.keep_alive(stream_handle, array)
+        native.keep_alive(stream_handle, array)  # until the stream has written to it
 
 
 def memcpy_dtod(dest: DevicePointer, src: DevicePointer, size: int) -> None:
@@ -601,7 +602,7 @@ class ArgumentHandler:
         self.dev_alloc = None  # see `get_device_alloc`
 
     def get_device_alloc(self) -> DeviceAllocation:
-        """Return the device memory for the array, which the first call allocates."""
+        """Return the device memory for the array; the first call allocates it, and does not copy."""
         if self.dev_alloc is None:
             if not hasattr(self.array, "nbytes"):
                 raise errors.TypeError(
@@ -638,6 +639,6 @@ class InOut(In, Out):
     """An array that is copied both ways."""
 
     def pre_call(self, stream: Stream | None) -> None:
-        """Check that the array can be written, and copy it to the device; the stream has no effect."""
+        """Before the launch, check that the array can be written, and copy it to the device, whatever the stream."""
         Out.pre_call(self, stream)
         In.pre_call(self, stream)

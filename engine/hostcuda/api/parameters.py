@@ -84,7 +84,8 @@ class Parameter:
                     "pass cuda.In(array), cuda.Out(array) or cuda.InOut(array), or device memory from "
                     "cuda.to_device"
                 )
-        elif self.kind == STRUCT and self.size != 2:  # a half is a struct of 2 bytes, too
+        # a half is a struct of 2 bytes, too: np.float16 fits it
+        elif self.kind == STRUCT and self.size != 2:
             remedy = (
                 "pass a NumPy structured scalar of that size, e.g. array[0] of a structured array"
             )
@@ -151,7 +152,7 @@ class Parameter:
             size
             and isinstance(dtype, np.dtype)
             and dtype.kind in "iuf"
-            and 1 < dtype.itemsize != size
+            and dtype.itemsize not in (1, size)
         ):
             return None
         return (

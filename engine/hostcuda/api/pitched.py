@@ -46,11 +46,12 @@ def mem_alloc_pitch(width: int, height: int, access_size: int) -> tuple[DeviceAl
     height : int
         Number of rows.
     access_size : {4, 8, 16}
-        Bytes of the largest access that a kernel makes.
+        Bytes of the largest access that a kernel makes. The pitch fits each of them.
 
     Returns
     -------
     DeviceAllocation
+        `height` rows of the pitch, not of `width`.
     int
         The pitch: the bytes from a row to the next one.
 
@@ -133,6 +134,7 @@ class _CopyEnd:
                 f"{call} failed: invalid argument: {self.name}_height = {self.height}, but a slice "
                 f"reaches to row {self.y + height}"
             )
+        # x_in_bytes, y, z: where the box begins in this memory
         starts = [
             ((self.z + z) * self.height + self.y + y) * self.pitch + self.x_in_bytes
             for z in range(depth)

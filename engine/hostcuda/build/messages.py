@@ -114,18 +114,19 @@ def tidy(text: str, folder: Path, generated: str) -> str:
         if located:  # "file.cu:3:5: error: what" or a head, "file.cu: In function 'f':"
             inlined_at = "" if located["head"] else inlined_at
             file, what = located["file"] or located["head"], located["what"] or ""
-            is_engines = (
+            # it is about the engine's own text, in a header or around the source
+            in_engine = (
                 file in (generated, "<scratch space>")
                 or file.startswith(_INCLUDE)
                 or "hostcuda.h" in file
             )
-            is_dropped = is_engines or bool(_MACRO_USE.search(what))
-            if is_engines and what.startswith(("error: ", "fatal error: ")):
+            is_dropped = in_engine or bool(_MACRO_USE.search(what))
+            if in_engine and what.startswith(("error: ", "fatal error: ")):
                 engine_error = what
-            elif is_engines and inlined_at and re.match("warning: .* used uninitialized", what):
+            elif in_engine and inlined_at and re.match("warning: .* used uninitialized", what):
                 output.append(f"{inlined_at}: {what}")
                 inlined_at = ""
-            elif not is_engines and _LEADS_HERE.match(what):
+            elif not in_engine and _LEADS_HERE.match(what):
                 user_place, is_dropped = located["place"], True
             if engine_error and user_place:
                 output.append(f"{user_place}: {engine_error}")

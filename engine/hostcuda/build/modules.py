@@ -58,7 +58,9 @@ def obtain(
         return _obtain_in_entry(
             Path(tempfile.mkdtemp(prefix="module-", dir=cache.scratch())), unit, keep, report_time
         )
+    # "modules/3f/…": the form of name by which `_compile_into` removes old entries
     name = Path("modules", unit.key[:2], unit.key[2:40])
+    # the folder is that of the cache, or a temporary one if its disk is full
     return cache.with_room(
         lambda folder: _obtain_in_entry(folder / name, unit, keep, report_time), cache_dir
     )

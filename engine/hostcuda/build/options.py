@@ -50,8 +50,9 @@ class Options:
             "-fno-delete-null-pointer-checks",
             "-fno-math-errno",
             "-fno-trapping-math",
+            # fuse multiplications and additions, as nvcc does unless it is told not to
             f"-ffp-contract={'fast' if self.fuse or self.fast_math else 'off'}",
-            "-w",
+            "-w",  # no warnings: `Unit.warnings` asks for them, with flags of its own
         ]
         if not checked:
             flags += ["-O1", "-g"] if self.debug else ["-O3"]
@@ -192,11 +193,12 @@ def read(words: str | Iterable, include_dirs: Iterable | None, arch: str | None)
     options = Options(words, [Path(folder).absolute() for folder in include_dirs or ()], arch=arch)
     rest = iter(words)
     for word in rest:
+        # the value is in the same word: "-DN=4", or "-D=N=4"
         if word[:2] in ("-D", "-U", "-I") and len(word) > 2:
             name, value = word[:2], word[2:].removeprefix("=")
         else:
             name, equals, value = word.partition("=") if word.startswith("-") else (word, "", "")
-            value = value if equals else None
+            value = value if equals else None  # None: it may be the next word
         if name in _WITH_VALUE or name in _IGNORED_VALUES:
             value = next(rest, None) if value is None else value
             if value is None:

@@ -13,8 +13,9 @@ WITHOUT_MACROS = "hostcuda_undef.h"
 def find_folder(command: list[str], flags: list[str], program: bool) -> tuple[str, tuple[str, ...]]:
     """Return where the cache has the engine's precompiled header: the folder's name, and the names of its files.
 
-    It depends on the compiler's `command` and `flags`. `program`: the header for a whole program,
-    not for a kernel alone.
+    The files are a stub that includes the header, its precompiled form, and one that removes macros of the
+    C library. The folder depends on the compiler's `command` and `flags`. `program`: the header for a
+    whole program, not for a kernel alone.
     """
     kind = ("program",) if program else ()
     precompiled = f"{_PLAIN}.{'pch' if toolchain.is_clang(command) else 'gch'}"

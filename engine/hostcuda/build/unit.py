@@ -97,8 +97,9 @@ class Unit:
     def why_fibers(self) -> str:
         """The reason why all kernels run on fibers (a stack per thread), or "" where they may run as thread loops.
 
-        Raises CompileError if the environment variable HOSTCUDA_EXECUTION_MODE has another value than
-        ``loops``, the default, and ``fibers``; a program always runs on fibers.
+        A thread loop is a loop over the threads of a block. Raises CompileError if the environment variable
+        HOSTCUDA_EXECUTION_MODE has another value than ``loops``, the default, and ``fibers``; a program
+        always runs on fibers.
         """
         if self.program:
             return "its program has host code"
@@ -157,6 +158,7 @@ class Unit:
         flags += ["-g1"] if self.program and not (self.tools or self.options.debug) else []
         if self.tools:
             flags += checkmode.choose_flags(toolchain.is_clang(self.command), self.tools)
+            # variables without a value get a pattern, by which initcheck recognizes them
             if "initcheck" in self.tools and toolchain.fills_variables(self.command):
                 flags.append(toolchain.FILL)
             clang = toolchain.is_clang(self.command)
@@ -191,7 +193,7 @@ class Unit:
 
     @property
     def untrusted_flags(self) -> list[str]:
-        """Further flags of the compiler, if `hostcuda.untrusted` guards this process against hostile kernels."""
+        """Further flags of the compiler, if `hostcuda.untrusted` guards this process from hostile kernels; else []."""
         return checkmode.choose_untrusted_flags(self.bounded) if self.tools else []
 
     @property
@@ -218,7 +220,7 @@ class Unit:
     def preprocess(self, folder: Path, text: str | None = None) -> Preprocessed:
         """Run the preprocessor on the text of one of `files`, by default the first one; return its text without macros.
 
-        A `program` has a main function and other code for the host, beside its kernels.
+        For a `program`, which also has code for the host, the texts for host and device are merged.
         `folder` gets the files that the compiler reads. CompileError if the preprocessor fails, or if
         the texts for host and device differ in a way that cannot be merged.
         """
@@ -230,9 +232,8 @@ class Unit:
         ]
         self._write_quoted_source(folder)
         command = [*self.command, *self.flags]
-        if text and _HOST_FILE.match(
-            text
-        ):  # a .cpp file, say: nvcc leaves it to the host's compiler
+        # a .cpp file, say: nvcc leaves it to the host's compiler
+        if text and _HOST_FILE.match(text):
             # first without the engine's header, which `includes` has in its first two words
             plain, options = "\n".join([_FOR_HOST, *prologue]), self.includes[2:]
             of_host = preprocess(plain, [*command, *options], folder, self.options.include_dirs)
@@ -241,7 +242,7 @@ class Unit:
         result = preprocess(
             "\n".join(lines), [*command, *self.includes], folder, self.options.include_dirs
         )
-        if result.error:
+        if result.error:  # (command, what it printed, its errors)
             self.refuse(folder, *result.error)
         headers = (path.read_text(encoding="utf-8", errors="replace") for path in result.headers)
         if not self.program or not any("__CUDA_ARCH__" in code for code in (self.source, *headers)):
@@ -299,12 +300,10 @@ class Unit:
         # The macro HOSTCUDA_LAUNCHED reports that host code has called a kernel without <<<...>>>, and
         # returns. PREFIX begins the names of the kernels' second versions, as loops.
         if self.program:
-            bodies = [
-                body for body in find_kernel_bodies(text)[1] if not body.name.startswith(PREFIX)
-            ]
-            text = apply_edits(
-                text, [(body.open + 1, body.open + 1, " HOSTCUDA_LAUNCHED ") for body in bodies]
-            )
+            _, kernels = find_kernel_bodies(text)
+            # `open`: the position of the brace before the body
+            starts = [kernel.open + 1 for kernel in kernels if not kernel.name.startswith(PREFIX)]
+            text = apply_edits(text, [(start, start, " HOSTCUDA_LAUNCHED ") for start in starts])
         lines = ['#include "hostcuda/host.h"'] if self.program else []
         # C++17's special functions, such as std::cyl_bessel_j
         lines += ['#include "hostcuda/special.h"'] if self.program and _SPECIAL.search(text) else []
@@ -313,7 +312,7 @@ class Unit:
         # for loops over threads.
         lines += [
             f'#define HOSTCUDA_WHY_FIBERS "{why_fibers}"',
-            f"HOSTCUDA_IN_LANES({PREFIX in text:d})",
+            f"HOSTCUDA_IN_LANES({PREFIX in text:d})",  # 1 if the text has such loops, else 0
             text,
         ]
         return "\n".join(lines)
@@ -338,12 +337,11 @@ class Unit:
         ]
         texts = [file.text for file in rewritten]
         if self.program:
-            texts = self._add_entry(
-                texts
-            )  # a variable with the address of the function that is to be called
-        # where kernels are not trusted, this function refuses texts by an exception
-        for text in texts if before_compile else ():
-            before_compile(text)
+            # a variable with the address of the function that is to be called
+            texts = self._add_entry(texts)
+        if before_compile:  # where kernels are not trusted: it refuses texts by an exception
+            for text in texts:
+                before_compile(text)
         # the options "-lNAME" and "-LFOLDER" of a program, without CUDA's own libraries
         libraries = [
             word
@@ -363,19 +361,21 @@ class Unit:
                 self.refuse(place, command, out, err)
         if self.untrusted_flags and not self.bounded:
             outputs = ((place / self.TEXT).read_text("utf-8", "replace") for place in folders)
-            # an access that no check would see: once more, with checks of each index and address
+            # an access that no check would see: compile once more, with checks of each index and address
             if any(map(may_miss, outputs)):
                 again = folder / "bounded"
                 again.mkdir()
                 return replace(self, bounded=True).compile(again)
-        for place, file in zip(folders, rewritten, strict=True) if self.bounded else ():
-            # these have no address that the checks could compare: only their index is, by their own type
-            accesses = (place / checkmode.ACCESSES).read_text("utf-8", "replace")
-            if name := find_disguised(accesses, list_shared(file.text)):
-                raise EngineError(
-                    f"a submitted kernel accesses {name}, which is in registers or constant, as another type with an "
-                    "index: declare it with the type that it is used by"
-                )
+        if self.bounded:
+            for place, file in zip(folders, rewritten, strict=True):
+                # Such a variable has no address that the checks could compare. Only its index is checked, with the
+                # length of the type by which it is accessed, which may be too long.
+                accesses = (place / checkmode.ACCESSES).read_text("utf-8", "replace")
+                if name := find_disguised(accesses, list_shared(file.text)):
+                    raise EngineError(
+                        f"a submitted kernel accesses {name}, which is in registers or constant, as another type with "
+                        "an index: declare it with the type that it is used by"
+                    )
         if assemble:
             self._link_assembler([place / self.TEXT for place in folders], folder, link)
         # calls.txt: the compiler's list of calls, among them those from host to device or back
