@@ -217,14 +217,10 @@ def profile(
         return
     profile = profile_script(script, args, engine, timeout, capture=json, nvcc=nvcc, options=words)
     table = profile.lines() if lines else profile.table
-    _print(
-        profile.ended,
-        table.to_json(orient="records", indent=2, default_handler=str)
-        if json
-        else f"{profile.note}\n{table.to_string(index=False)}"
-        if lines
-        else profile,
-    )
+    shown = f"{profile.note}\n{table.to_string(index=False)}" if lines else profile
+    if json:
+        shown = table.to_json(orient="records", indent=2, default_handler=str)
+    _print(profile.ended, shown)
     _write(csv, table, json)
     _exit_on_failure(profile.ended, script)
 
@@ -271,6 +267,7 @@ def sanitize(
             file=sys.stderr,
         )
     if not json:
+        # of a compiler's messages the first error, else the first line
         first = next(
             (line for line in reason.splitlines() if "error: " in line), reason.partition("\n")[0]
         )
@@ -345,7 +342,7 @@ def check(
         previous=before,
         repairs=repairs,
         seconds=seconds,
-        **job,
+        **job,  # cases, and maybe kernel, options, rtol, atol
     )
     print(dumps(report, ensure_ascii=False) if json else agent.as_text(report))
     raise typer.Exit(sanitize.STATUS[report["verdict"].replace("_", " ")])

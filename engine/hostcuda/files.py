@@ -69,6 +69,7 @@ def private(folder: Path, variable: str = "HOSTCUDA_CACHE_DIR") -> Path:
     except OSError as error:
         problem = f"cannot be written ({error.strerror})"
     else:
+        # Windows has no geteuid; a folder that is no link is its own target
         if hasattr(os, "geteuid") and {link.st_uid, target.st_uid} != {os.geteuid()}:
             problem = "belongs to another user, who can change what is in it"
         elif target.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -92,7 +93,8 @@ def locked(path: Path | str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            while fcntl:  # until this process holds a lock file that is still in the folder
+            # until this process holds a lock file that is still in the folder; Windows has no fcntl
+            while fcntl:
                 # Do not follow a link, and do not change a file that is there.
                 handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 stack.callback(os.close, handle)

@@ -48,11 +48,10 @@ def from_warnings(warnings: str, source: str) -> list[dict]:
         declared = re.compile(
             rf"^{re.escape(file)}:(\d+):\d+: note: '{name}\b[^']*' (?:was )?declared here", re.M
         )
-        note, after = (
-            declared.search(warnings, warning.end()),
-            _UNSET.search(warnings, warning.end()),
-        )
-        number = int(note[1] if note and (not after or note.start() < after.start()) else line)
+        note = declared.search(warnings, warning.end())
+        next_warning = _UNSET.search(warnings, warning.end())
+        is_own_note = note and (not next_warning or note.start() < next_warning.start())
+        number = int(note[1] if is_own_note else line)  # of the declaration, if the note tells it
         member = re.sub(r"\w+::", "", member or "")  # of ".P::a.In::x" it is ".a.x"
         is_read = _is_member_always_read if member else _is_always_read
         if how != "is" and not is_read(name + member, lines, number):

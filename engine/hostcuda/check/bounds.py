@@ -162,7 +162,7 @@ _DECLARATION = re.compile(
 
 
 def list_shared(text: str) -> set[str]:
-    """Return the names of shared arrays in a text that has no other declaration of the name."""
+    """Return the names of a text's shared arrays that it declares only once: no other variable has such a name."""
     code = Scan(text).code
     names = {array[1] for match in _SHARED.finditer(code) for array in _ARRAY.finditer(match[0])}
     return {name for name in names if _is_declared_once(name, code)}
@@ -255,7 +255,10 @@ def _find_declarations(text: str) -> dict[str, list[tuple[int, int, bool]]]:
 def list_lines(
     text: str, file: str | None = None
 ) -> Iterator[tuple[tuple[str | None, int], int, str]]:
-    """Yield ((file, line number), position in `text`, the line) for each line; ``#line`` directives set the former."""
+    """Yield ((file, line number), position in `text`, the line) for each line; ``#line`` directives set the former.
+
+    `file` is the name before the first directive. The directives themselves are left out.
+    """
     number, position = 1, 0
     for line in text.splitlines(keepends=True):
         if directive := _LINE.match(line):

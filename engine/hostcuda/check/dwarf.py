@@ -93,7 +93,7 @@ class _Reader:
 
     def read_function(self) -> Iterator[Function]:
         """Yield one `Function`, or none if it has no code or a frame that is not understood."""
-        extent = _read_extent(self._die)
+        extent = _read_extent(self._die)  # the addresses (low, high) of its code
         if extent is None or self._base is None:
             return
         function = Function(_read_name(self._die), *extent)

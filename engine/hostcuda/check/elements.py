@@ -62,6 +62,7 @@ def format_element(
     parameter is `name`, a pointer to the byte `start` of the allocation. If the size of its type is
     not known, bytes are counted.
     """
+    # in bytes from the allocation's begin; `away` is the distance, for which a message may say "one" or nothing
     at, away, end = (
         int(n) * int(unit_bytes)
         for n in (index, {"one": 1, None: 0}.get(distance, distance), count)
@@ -70,11 +71,11 @@ def format_element(
     at, end, size = (at - start, end - start, _SIZES.get(type_name))
     if not size:
         return f"byte {at} of {name}, which has {end} bytes"
-    if start and at < 0:
+    if start and at < 0:  # before the pointer, which points into the allocation
         where = f"{-(-away // size) if away > size else 'one'} {side}" if side else "in"
         return f"{name}[{at // size}], {where} the allocation that {name} points into"
     words = f"{type_name}s" if type_name in KINDS else f"elements of {size} byte{'s' * (size > 1)}"
-    elements_away = -(-away // size)  # rounded up
+    elements_away = -(-away // size)  # rounded up; 0 without a distance: "x[3], one of 9 floats"
     return f"{name}[{at // size}], {elements_away if elements_away > 1 else 'one'} {side or 'of'} {end // size} {words}"
 
 
@@ -129,14 +130,14 @@ def format_shared(source: str, place: re.Match) -> str:
     `source`, or has at most one known dimension and elements as large as the access.
     """
     index, name, distance, side, count, unit = place.groups()
-    size = int(count) * int(unit)
+    size = int(count) * int(unit)  # unit: bytes per element in the message, those of the access
     # ("half", [4, 8, 8]): the array's type and dimensions; its name and its bytes identify it
     array = _find_shared_array(source, name, size)
     if not array or (len(array[1]) <= 1 and _SIZES[array[0]] == int(unit)):
         return place[0]
     type_name, dimensions = array
     at, indices = int(index) * int(unit) // _SIZES[type_name], []
-    for length in reversed(dimensions[1:]):
+    for length in reversed(dimensions[1:]):  # from the last index, which changes fastest
         at, rest = divmod(at, length)
         indices.append(rest)
     element = name + "".join(f"[{i}]" for i in (at, *reversed(indices)))

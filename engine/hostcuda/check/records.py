@@ -198,7 +198,7 @@ def take() -> None:
 
     They are written to the file that the environment variable HOSTCUDA_CHECK_OUT names.
     """
-    if _take is None:
+    if _take is None:  # the runtime library has not been loaded
         return
     buffer, text = ctypes.create_string_buffer(1 << 16), b""
     while count := _take(buffer, len(buffer)):

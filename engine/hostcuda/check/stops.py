@@ -114,12 +114,14 @@ def read(file: ELFFile) -> list[Stop]:
     symbols = file.get_section_by_name(".symtab")
     # these symbols mark the table of `insert_stops`, and the names of files behind it
     names = ("hostcuda_stops", "hostcuda_stops_end", "hostcuda_files_end")
+    # get_symbol_by_name returns a list, or None
     marks = [(symbols.get_symbol_by_name(name) or [None])[0] if symbols else None for name in names]
     if None in marks:
         return []
     section = file.get_section(marks[0]["st_shndx"])
     begin, end, files_end = (symbol["st_value"] for symbol in marks)
     data = section.data()[begin - section["sh_addr"] : files_end - section["sh_addr"]]
+    # file's number -> name; the addresses of the marks become positions in `data`
     files = dict(
         line.split("\t", 1) for line in data[end - begin :].decode(errors="replace").splitlines()
     )

@@ -150,7 +150,7 @@ def cast_conversions(text: str, printed: str, file: str) -> str:
     """
     # The JSON: [{"message": "conversion from ...", "locations": [{"start": {"file": ..., "line": 1,
     # "byte-column": 28}, "caret": {the operator's place}, "finish": {...}}]}].
-    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]  # positions of the lines
     targets = {}  # span of an expression -> (types that it is converted to, position of its operator)
     for warning in json.loads(printed) if printed.startswith("[") else ():
         place = warning["locations"][0] if warning["locations"] else {"caret": {"file": ""}}
@@ -168,8 +168,10 @@ def cast_conversions(text: str, printed: str, file: str) -> str:
         # does by the operators in exact.h
         if re.compile(r"[-+*/]=").match(text, operator):
             edits.append((operator + 2, operator + 2, " hostcuda::shift ="))
-        # Of several conversions that begin at one place, only the longest gets a cast. An expression
-        # with several types, as in a template, gets none.
+        # Of several conversions that begin at one place, only the longest gets a cast: two edits there have
+        # no order, so that the wrong cast could be the outer one. An example is ``int n = x + v`` with a float
+        # x and an operator+(int, V) that returns a float: x is converted, and the sum. An expression with
+        # several types, as in a template, gets none.
         elif len(kinds) == 1 and not any(start == a and end < b for a, b in targets):
             edits += [(start, start, f"hostcuda_cast<{kinds.pop()}>("), (end, end, ")")]
     return apply_edits(text, edits)

@@ -67,8 +67,9 @@ def find_entry(scan: Scan) -> tuple[str, tuple[str, ...]]:
         close = find_closing_parenthesis(scan.code, match.end() - 1)
         if close and scan.code[close + 1 :].lstrip().startswith("{"):
             found[match[1]] = split_parameters(scan.code[match.end() : close])
-    name = "solve" if "solve" in found else next(iter(found)) if len(found) == 1 else ""
-    return name, found.get(name, ())
+    if "solve" in found:
+        return "solve", found["solve"]
+    return next(iter(found.items())) if len(found) == 1 else ("", ())
 
 
 def write_picks(kernel: Kernel, names: "Names") -> str:
@@ -78,7 +79,9 @@ def write_picks(kernel: Kernel, names: "Names") -> str:
     the kernel. The text goes behind the kernel's declaration; it is "" if the kernel needs none.
     `names` notes which kernels were declared, and which can be launched in this way.
     """
-    key, defined = (kernel.scope, kernel.name, len(kernel.parameters)), kernel.open < kernel.close
+    key = kernel.scope, kernel.name, len(kernel.parameters)
+    # it has a body: without one, both positions are that of the semicolon
+    defined = kernel.open < kernel.close
     # none for a specialization, or the definition of what was declared
     if "<" in kernel.name or key in names.declared:
         return ""
@@ -197,6 +200,7 @@ def edit_launches(scan: Scan, names: "Names") -> Iterator[Edit]:
             edit := _edit_launch(scan.code, match.start(), match.end(), names)
         ):
             start, end, new = edit
+            # the lines behind the launch keep their numbers
             yield start, end, new + scan.newlines(start, end)
 
 

@@ -65,8 +65,10 @@ def preprocess(
     place = folder / "first"
     place.mkdir(exist_ok=True)
     (place / "unit.cpp").write_text(text, encoding="utf-8", errors="surrogateescape")
-    files = ["-MMD", "-MF", "first/unit.d", "-o", "first/unit.i", "first/unit.cpp"]
-    command = [*command, *toolchain.preprocessing_flags(command[:1]), *files]
+    # unit.d gets a rule for ``make`` with the files that are included, unit.i the text
+    outputs = ["-MMD", "-MF", "first/unit.d", "-o", "first/unit.i"]
+    flags = toolchain.preprocessing_flags(command[:1])
+    command = [*command, *flags, *outputs, "first/unit.cpp"]
     status, out, err = toolchain.run(command, cwd=folder)
     if status:
         # nothing but the error; True: of CUDA, so that the caller does not leave out the engine's header
@@ -74,7 +76,7 @@ def preprocess(
     output = _read(place / "unit.i")
     if 'R"' in output:  # a raw string may have line breaks, which are to stay in it
         output = _RAW.sub(lambda match: match[0].replace("\n", _BREAK), output)
-    # A rule for ``make``, as "unit.o: first/unit.cpp /usr/include/math.h my\ header.h".
+    # The rule is like "unit.o: first/unit.cpp /usr/include/math.h my\ header.h".
     rule = _read(place / "unit.d").replace("\\\n", " ").partition(": ")[2].strip()
     files = {folder / word.replace("\\ ", " ") for word in re.split(r"(?<!\\)\s+", rule)}
     headers = sorted(
@@ -156,8 +158,9 @@ class _Assembly:
                         self._mark(*last_place)
                     self._enter(file)
             elif "2" in flags and includers:
-                of_user_before, (of_user, place) = of_user, includers.pop()
-                if of_user_before:
+                was_of_user = of_user
+                of_user, place = includers.pop()
+                if was_of_user:
                     self._mark(*((file, line) if of_user else place), " 2")
             if of_user:
                 last_place = file, line

@@ -307,9 +307,12 @@ class _Statement:
         These have to be four groups of registers, ``{%0, %1}, {%2, %3}, {%4}, {%5, %6}``: D, A, B
         and C of D = AB + C.
         """
+        # a, b: numbers of registers of A and B; sums: constraints of those of D and C, such as "ffff"
         k, element, type_, a, b, sums = _PRODUCTS[instruction]
         letters, operands = (sums, "r" * a, "r" * b, sums), dict(enumerate(self.operands))
+        # the operands' numbers: [[0, 1], [2, 3], [4], [5, 6]]
         groups = [[int(n) for n in re.findall(r"%(\d+)", group)] for group in text.split("}")[:-1]]
+        # the groups as text again: another text has something else in it
         understood = ",".join("{" + ",".join(f"%{n}" for n in group) + "}" for group in groups)
         given = tuple(
             "".join(operands[n].letter for n in group if n in operands) for group in groups
@@ -408,14 +411,16 @@ class _Statement:
     def translate_copy(self, operands: list[str]):
         """Return the C++ statement for cp.async, with operands ``[destination], [source], size[, source_size]``."""
         destination, source = (self.read_address(operand) for operand in operands[:2])
-        # the last may be the third
+        # without source_size, all bytes of the size are copied: the third operand is the last
         sizes = (self.get("unsigned int", size) for size in (operands[2], operands[-1]))
         places = f"hostcuda::ptx::shared_at({destination}), hostcuda::ptx::global_at({source})"
         return f"hostcuda::ptx::cp_async({places}, {', '.join(sizes)}); "
 
     def translate_atomic(self, match: re.Match, operands: list[str]):
         """Return the C++ statement for atom and red, a match of `_ATOMIC`; red has no result."""
-        result, (address, *values) = operands[0], operands[not match["red"] :]
+        # atom: result, [address], values; red: [address], values
+        result = "" if match["red"] else operands[0]
+        address, *values = operands if match["red"] else operands[1:]
         type_ = _TYPES[match["type"]]
         space = match["space"] or "generic"
         place = f"({type_} *)hostcuda::ptx::{space}_at({self.read_address(address)})"
@@ -438,6 +443,7 @@ class _Statement:
             return f"hostcuda::ptx::{instruction.replace('.', '_')}({', '.join(map(self.read, operands))}); "
         if (match := _BARRIER.fullmatch(instruction)) and 1 <= len(operands) <= 2:
             values = [self.get("unsigned int", operand) for operand in operands]
+            # barrier, threads: without a number of threads, 0 stands for all of the block
             return f"hostcuda::ptx::bar_{match['kind']}({', '.join([*values, '0'][:2])}); "
         if instruction == "bar.warp.sync" and len(operands) == 1:
             return f"__syncwarp({self.get('unsigned int', operands[0])}); "
@@ -470,6 +476,7 @@ class _Statement:
             return self.put(to, operands[0], f"({to}){self.get(source, operands[1])}")
         if (match := _SHUFFLE.fullmatch(instruction)) and len(operands) == 5:
             value, lane, bounds, mask = (self.get("unsigned int", text) for text in operands[1:])
+            # bits 8 to 12 of the bounds: 32 minus the width
             call = f"__shfl_{_SHUFFLES[match['kind']]}sync({mask}, {value}, {lane}, 32 - ({bounds} >> 8 & 31))"
             return self.put("unsigned int", operands[0], call)
         if (match := _VOTE.fullmatch(instruction)) and len(operands) == 3:
@@ -478,10 +485,12 @@ class _Statement:
                 f"__{name}_sync({self.get('unsigned int', operands[2])}, {self.read(operands[1])})"
             )
             return self.put(type_, operands[0], call)
+        # result (not of red), address, value, and a second value of cas
         if (match := _ATOMIC.fullmatch(instruction)) and len(operands) == (
             3 - bool(match["red"]) + (match["name"] == "cas")
         ):
             return self.translate_atomic(match, operands)
+        # addc and add.cc: a plain add has no "c"
         if (match := _CARRY.fullmatch(instruction)) and len(operands) == 3 and "c" in instruction:
             self.declared.setdefault(_CARRY_FLAG, "pred")
             first, second = (
@@ -524,7 +533,6 @@ def translate(template: str, operands: list[Operand]) -> str:
     # %= is a number of the asm statement, which makes its labels unique in a function
     for text in _COMMENT.sub(" ", template).replace("%%", "%").replace("%=", "_").split(";"):
         words = " ".join(text.split())
-        guard = None
         while part := re.match(r"[{} ]+", words) or _LABEL.match(words):
             words = words[part.end() :]
             if part.re is _LABEL:
@@ -551,7 +559,7 @@ def translate(template: str, operands: list[Operand]) -> str:
         raise ValueError(
             f"inline PTX branches to {', '.join(missing)}, a label that its asm statement does not have"
         )
-    # at the begin, because a C++ goto must not jump over a definition
+    # of the registers that the PTX declares; at the begin, because a C++ goto must not jump over a definition
     definitions = (
         f"{_TYPES[type_]} {name_register(name)}{{}}; " for name, type_ in statement.declared.items()
     )
