@@ -156,13 +156,9 @@ def visit_page(address: str) -> list[tuple]:
     a race, by the sanitizer; 04a, solved. Nothing is in any cache, and the kernels are compiled each
     time.
     """
-    # `sent`: bytes that the server has sent. A cell is found by the text of its first line.
-    sent, rows, kernel, exercise = (
-        _Quiet.sent,
-        [],
-        "%%kernel 04 --name",
-        "%%kernel 04 --exercise 04a",
-    )
+    sent, rows = _Quiet.sent, []  # bytes that the server has sent before
+    # a cell is found by the text of its first line
+    kernel, exercise = "%%kernel 04 --name", "%%kernel 04 --exercise 04a"
     with Chromium() as browser:
         browser.goto(f"{address}04_tiling.html")
         time.sleep(1)  # until the page is drawn

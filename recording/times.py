@@ -65,7 +65,7 @@ def bench_all(
 
 
 def can_launch(kernel: Variant, layer: Layer) -> bool:
-    """Return whether a kernel can run on a layer on this device; print the error if it cannot."""
+    """Return whether a kernel can run on a layer, with one image, on this device; print the error if it cannot."""
     try:
         with kernel.plan(layer, 1):
             return True

@@ -126,10 +126,8 @@ def measure_contention_us(
     times_us = []
     with Buffers() as buffers:
         module = hostcuda.compiler.SourceModule(**module_arguments(source.read_text(), source))
-        add, x = (
-            module.get_function(pattern).prepare("Pii"),  # its arguments: a pointer, two ints
-            buffers.copy_in(np.zeros(addresses, np.float32)),
-        )
+        add = module.get_function(pattern).prepare("Pii")  # its arguments: a pointer, two ints
+        x = buffers.copy_in(np.zeros(addresses, np.float32))
         for _ in range(1 + repeat):
             hostcuda.driver.memset_d8(x, 0, 4 * addresses)
             times_us.append(

@@ -179,7 +179,7 @@ def grade(
         if keys
         else filter(terms.counts, grading.read_results(out))
     )
-    # what is printed below: of these hand-ins, if any are given
+    # what is printed below: of these hand-ins, if any are given. None: one without a result.
     here = map(terms.apply_marks, filter(None, results))
     if as_json:
         print(json.dumps([asdict(result) for result in here], indent=1))

@@ -140,10 +140,8 @@ def read_rules(path: Path, roster: Roster | None = None) -> Rules:
         ),
         "each of marks has the texts student and exercise, and invalid or comment",
     )
-    rules, students = (
-        Rules(late, groups, {}, roster),  # {}: the marks, which are added below
-        [name for members in groups.values() for name in members],
-    )
+    rules = Rules(late, groups, {}, roster)  # {}: the marks, which are added below
+    students = [name for members in groups.values() for name in members]
     # a group that has the name of a student of the roster is in it twice, so that it is refused
     named = [*students, *groups, *(name for name in groups if roster and roster.find_student(name))]
     doubled = [name for name, count in Counter(map(rules.student_key, named)).items() if count > 1]

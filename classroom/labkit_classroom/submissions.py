@@ -91,7 +91,10 @@ def _match_name(stem: str) -> re.Match | None:
 
 
 def find_exercise_name(source: str) -> str:
-    """Return the exercise that a notebook's kernel cell names in its first line, such as "04a"; "" if it names none."""
+    """Return the exercise that a notebook's kernel cell names in its first line, such as "04a"; "" if it names none.
+
+    The line is "%%kernel 04 --exercise 04a", or begins with "%%cuda".
+    """
     match = _CELL.match(source)
     return match[1] if match else ""
 

@@ -134,10 +134,8 @@ def grade(number: str, source: str, events: str, arrays, hints: int) -> str:
     # The kernel ran in the page, so no process can have failed: the judge reads only `problem`.
     result = judge(task, source, ChildResult(SimpleNamespace(problem=""), records, arrays))
     # for the advice: the call that shows the solution, and a sentence with recorded times
-    call, times = (
-        f'lab.solution("{number}")' if task.solution else "",
-        stored["times"] if result.passed else "",
-    )
+    call = f'lab.solution("{number}")' if task.solution else ""
+    times = stored["times"] if result.passed else ""
     # A first attempt gets the first hint, unless its advice is a thread that the reader can follow.
     text = write_advice(result, hints or int(not result.thread_advice), call, times)
     lines = [{"ok": line.ok, "text": line.text, "kind": line.kind} for line in result.lines]
