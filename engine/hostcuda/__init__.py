@@ -81,7 +81,7 @@ def engine() -> str:
     EngineError
         ``HOSTCUDA_ENGINE`` names no engine, or one that this machine does not have.
     """
-    name, value = settings.variable("ENGINE")
+    name, value = settings.variable("ENGINE")  # the convolution lab also has LABKIT_ENGINE
     wanted = value.strip().lower() or "auto"
     if wanted not in ("auto", "gpu", "cpu"):
         raise EngineError(

@@ -159,6 +159,7 @@ def run(
 
     args = _prepare(context, script, args or [], most)
     on = processes.engine(engine)
+    # added to the variables of this process
     environment = {"HOSTCUDA_ENGINE": on, **({"HOSTCUDA_STRICT": "1"} if strict else {})}
     ended = processes.run(
         processes.program(script, args, on, processes.split_options(options)), environment, timeout

@@ -102,7 +102,8 @@ def examine() -> Report:
         _examine_cache(),
         _examine_prepared(),
     ]
-    return Report(findings, *_choose_engine(findings))
+    engine, why = _choose_engine(findings)
+    return Report(findings, engine, why)
 
 
 def _run(command: list[str], seconds: int = _TIMEOUT, **environment: str) -> tuple[int, str]:

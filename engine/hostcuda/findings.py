@@ -80,6 +80,7 @@ def from_warnings(warnings: str, source: str) -> list[dict]:
             f"the elements of {name} have no value when they are updated: set them where the array "
             f"is declared, as in {name}[4] = {{}}"
         )
+        # unless a warning names it: such a row has the key (file, number, name)
         if not any((number, name) == place[1:] for place in rows):
             rows[file, number, name] = _make_row(
                 "initcheck", "uninitialized variable", [kernel], file or NAME, number, message
@@ -294,7 +295,7 @@ def list_findings(records: Sequence[dict]) -> list[dict]:
                 key, {**finding, "count": 0, "launches": 0, "source": "CPU engine"}
             )
             row["count"] += finding["count"]
-            row["launches"] += key not in seen
+            row["launches"] += key not in seen  # each launch once
             seen.add(key)
     return _fold(list(rows.values()))
 

@@ -68,7 +68,7 @@ def say_next(report: Mapping, reason: str, source: str = "", kernel: str = "") -
         return f"{good}; busiest, by its counts: {busiest}." if busiest else f"{good}."
     if verdict == "wrong_result" and results:
         return _say_what_is_wrong(results[0], findings, source, kernel)
-    if verdict == "hang" and "line" in findings[0]:
+    if verdict == "hang" and "line" in findings[0]:  # else it is not known where
         return f"Look at what ends the loop at line {findings[0]['line']}."
     if findings and findings[0].get("line") and verdict in ("compile_error", "unsafe"):
         return _say_which_line(findings, verdict)

@@ -131,6 +131,7 @@ class Run:
             )
         if verdict == "pass" and len(ended_cases) < len(job["cases"]):
             return "not checked", "not all cases were run"
+        # a case of which no array was compared
         if verdict == "pass" and set(ended_cases) - {
             answer["case"] for answer in self.select("wrong")
         }:
@@ -177,6 +178,7 @@ def build_job(
             "--extended-lambda"
         )
     entry, _ = host_entry(source)
+    # not if the request names one of the kernels
     calls_host = bool(entry) and kernel in ("", entry)
     if calls_host and not cases:
         raise EngineError(

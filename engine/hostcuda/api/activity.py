@@ -55,7 +55,7 @@ def stop() -> list[tuple]:
     list of (kind, name, start, duration, bytes, stream)
         `kind` is "kernel", "copy" (also a fill) or "api" (a driver call); `name` that of the kernel, of
         the copy or of the driver's function; times in seconds on the monotonic clock; `bytes` those of
-        a copy, and `stream` its number, both 0 for a call.
+        a copy, else 0; `stream` the number of its stream, 0 for the default one and for a call.
     """
     native.__dict__.update(_untraced)  # the functions that `start` has replaced
     _untraced.clear()

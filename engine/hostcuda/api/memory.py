@@ -329,6 +329,7 @@ def aligned_empty(
     dtype = np.dtype(dtype)
     shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
     size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+    # more than the array needs, so that it can begin at an aligned address
     storage = np.empty(size + alignment, np.uint8)
     start = -storage.ctypes.data % alignment  # bytes to the first aligned address
     return storage[start : start + size].view(dtype).reshape(shape, order=order)

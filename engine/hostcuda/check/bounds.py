@@ -132,6 +132,7 @@ def keep_local_checks(assembly: str, folder: Path, untrusted: bool = False) -> s
         spans = (span for span in spans_by_name.get(name, ()) if span[0] < position <= span[1])
         # the array that was declared last; without any, all arrays of the name are local
         _, _, is_local = max(spans, default=(0, 0, True))
+        # the array may be unknown, as behind a pointer: its check stays in an untrusted source alone
         if (name or untrusted) and is_local:
             return check[0]
         # line 0: the runtime ignores the check

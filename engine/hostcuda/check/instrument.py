@@ -105,8 +105,9 @@ def loosen_copies(text: str, source: str) -> str:
         if _SIXTEEN.match(line):
             pending.append(number)
         elif pending and (move := _WIDE_MOVE.match(line)):
-            for at in pending if move["loose"] else ():
-                lines[at] = _SIXTEEN.sub(r"\1loose_\2", lines[at])
+            if move["loose"]:  # it takes any address
+                for at in pending:
+                    lines[at] = _SIXTEEN.sub(r"\1loose_\2", lines[at])
             pending = []
         # a label, a jump or another call: the copy is not behind it
         elif not _HOOK.match(line) and (line[:1] != "\t" or _ENDS.match(line)):

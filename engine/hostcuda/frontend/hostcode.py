@@ -91,7 +91,7 @@ def write_picks(kernel: Kernel, names: "Names") -> str:
     # the template's parameters are not understood: it is launched through a pointer
     if arguments is None:
         return ""
-    head = apply_edits(kernel.template_head, edits)
+    head = apply_edits(kernel.template_head, edits)  # its parameters without a name get one
     names.launched.add(kernel.name)
     pick = f"hostcuda::Pick<{write_pointer(kernel, arguments)}>"
     parameters = [
