@@ -140,8 +140,9 @@ def measure_all(given: Given, repeat: int, libraries: Sequence[str]) -> pd.DataF
     """Time the lab's kernels and the libraries in random order; return a row per contestant.
 
     A row has the median, the quartiles, the least and the largest of `repeat` times in
-    milliseconds. `libraries` are keys of LIBRARIES. Raises LabError if one of the lab's kernels is
-    wrong before or after timing.
+    milliseconds. `libraries` are keys of LIBRARIES. A library with a wrong result has no row; LabError
+    if one of the lab's kernels is wrong before or after timing. Two kernels take part twice, with a row
+    each, which shows the noise (`find_noise`).
     """
     torch, layer = given.torch, given.layer
     flush, _ = make_l2_flush(torch)

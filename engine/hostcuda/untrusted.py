@@ -160,8 +160,8 @@ def refuse(source: str, headers: Collection[str] = ()) -> None:
     """
     text = _Text(source)
     # Signs that could hide a word or a directive: a stray backslash, a letter that is not ASCII, a
-    # trigraph (??=), a digraph (%: and <: for # and [), or ##. `text.code` has spaces for comments and
-    # literals.
+    # trigraph (??=), a digraph (%: and <: for # and [), or ##. C++ reads the <: of "vector<::T>" as no
+    # digraph. `text.code` has spaces for comments and literals.
     sign = re.search(r"\\|[^\x00-\x7f]|\?\?[=/'()!<>-]|%:|<:(?!:(?![:>]))|##", text.code)
     if sign:
         words = {"##": "joins words with ##: write the names out", "\\": "has a stray backslash"}
@@ -186,7 +186,7 @@ def refuse(source: str, headers: Collection[str] = ()) -> None:
                 "yourself",
             )
     _refuse_attributes(text)
-    _refuse_asm(source)
+    _refuse_asm(source)  # the text as it was submitted: inline PTX is replaced in it first
 
 
 def _refuse_directives(text: _Text, headers: Collection[str]) -> None:

@@ -58,22 +58,24 @@ def may_miss(assembly: str) -> bool:
     return any(
         _has_window(body, constants)
         for before, body in itertools.pairwise(texts)
-        # `any`: the label of a function's cold part is behind its .cfi_startproc, so that there may
-        # be none before; such a part is looked at
+        # A function's cold part has its label behind its .cfi_startproc. So the list of labels may be
+        # empty: then `any` is False, and the part is looked at.
         if not any(map(_REGISTERS.fullmatch, _FUNCTION.findall(before)[-1:]))
     )
 
 
 def find_disguised(accesses: str, shared: set[str]) -> str | None:
-    """Return the name of a variable that a hostile kernel may access beyond its end unseen, as another type; or None.
+    """Return the name of a variable that a hostile kernel may access outside of it, unseen, as another type; or None.
 
-    Such an access has an index, or is before the begin of the variable.
+    The compiler checks an index against the length of the array's type: with a longer type, it lets
+    an index outside of the variable pass. An access without an index counts only if it lies before the
+    variable. An access by the type of the variable's own declaration is checked rightly.
 
     Parameters
     ----------
     accesses : str
         The output of g++'s ``-fdump-tree-tsan``. An access of a variable under another type has the
-        variable's address in it, ``MEM[(Long *)&x + -16B].v[i_2]``.
+        variable's address in it, ``MEM[(Long *)&x + -16B].v[i_2]`` or ``MEM <int[8]> [(int *)&x][i_2]``.
     shared : set of str
         Names of arrays of which all accesses have hooks, calls that check the address.
     """
@@ -81,6 +83,7 @@ def find_disguised(accesses: str, shared: set[str]) -> str | None:
         for match in _DISGUISED.finditer(function):
             if match["name"] in shared or not (match["before"] or _INDEX.search(match["rest"])):
                 continue
+            # the type of the access: in < >, or else that of the cast
             array = _ARRAY.fullmatch(match["type"] or match["target"])
             declared = {
                 (variable["element"], variable["lengths"])

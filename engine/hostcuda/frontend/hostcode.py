@@ -77,7 +77,8 @@ def write_picks(kernel: Kernel, names: "Names") -> str:
 
     Kernels may be overloaded or templates: C++ chooses one of these functions as it would choose
     the kernel. The text goes behind the kernel's declaration; it is "" if the kernel needs none.
-    `names` notes which kernels were declared, and which can be launched in this way.
+    ``hostcuda_pick_f`` is used for its result type alone; ``hostcuda_call_f`` launches the kernel `f`
+    with its own arguments. `names` notes which kernels were declared, and which have these functions.
     """
     key = kernel.scope, kernel.name, len(kernel.parameters)
     # it has a body: without one, both positions are that of the semicolon
@@ -105,8 +106,9 @@ def write_picks(kernel: Kernel, names: "Names") -> str:
         f"{head} static inline {pick} hostcuda_pick_{kernel.name}({declarations}) {kernel.requires} "
         "{ return {}; }"
     )
-    # A function that passes its arguments on to the launch: lambdas and default arguments need it,
-    # the latter also at a declaration.
+    # The launch is written inside of a function where an argument is a lambda, which has another type each
+    # time it is written, or where C++ has to fill in default arguments: those may stand at a declaration.
+    # A parameter with the kernel's name would hide the kernel in it.
     if (
         declarations
         and all(variables)

@@ -215,7 +215,7 @@ def walk(
         sign = match[0]
         if sign in PAIRS:
             depth += step
-        elif sign in _OPENING and sign != ">":
+        elif sign in PAIRS.values():
             depth -= step
         elif not depth and sign in ("<", ">"):
             angle_depth += step if sign == "<" else -step
