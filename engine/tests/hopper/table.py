@@ -110,17 +110,18 @@ an {device}. The mistakes had these consequences:
 {summary}
 
 **`hostcuda sanitize`** runs the programs on the CPU, in *check mode*. It names the line and the cause
-of {len(kinds)} mistakes. For {noted} of these, it prints a note, not a finding, because a program may do the
-same on purpose.
+of {len(kinds)} mistakes. For {noted} of these mistakes, it prints a note, not a finding, because a program may do
+the same on purpose.
 
-**{version}** finds {named} of the {len(lines)} mistakes on the GPU, with memcheck, racecheck and synccheck.
-A mistake counts as found if compute-sanitizer reports something that it does not report about the correct program.
+**{version}** finds {named} of the {len(lines)} mistakes on the GPU, with its tools memcheck, racecheck and
+synccheck. A mistake counts as found if compute-sanitizer reports something that it does not report about the correct
+program.
 
 **Correct programs.** The programs also have {right} versions without a mistake. `hostcuda sanitize` reports nothing
 about them. compute-sanitizer reports errors in {len(alarms)} of them, which the last table of this page lists.
 
 **The next table** has one row per mistake. "Right by luck" means that all four runs of the program on the GPU gave the
-right result in spite of the mistake. If the four runs differed, the row has two outcomes.
+right result in spite of the mistake. If the runs had different outcomes, the row names each of them.
 
 **"Wrong result" in the column "check mode"** means that hostcuda reports nothing, but the result on the CPU is wrong.
 
