@@ -288,15 +288,16 @@ def measure(rounds: int) -> str:
     rested, alone, queued = (1e6 * statistics.median(latencies[how, 2]) for how in LAUNCHES)
     text += [
         "",
-        f"A launch of an empty kernel and a synchronization together take {rested:.1f} µs after a pause. In a row of "
-        f"200 launches with a synchronization after each, one launch takes {alone:.1f} µs. In a row of 1000 launches "
-        f"with one synchronization at the end, one launch takes {queued:.1f} µs. With an empty cache, the first "
-        f"program also compiles the engine's runtime library, which takes {first:.1f} s.",
+        f"After a pause, a launch of an empty kernel and a synchronization together take {rested:.1f} µs. In a row of "
+        f"200 launches with a synchronization after each, a launch and its synchronization take {alone:.1f} µs. In a "
+        f"row of 1000 launches with one synchronization at the end, each launch takes {queued:.1f} µs. With an empty "
+        f"cache, the first program also compiles the engine's runtime library, which takes {first:.1f} s.",
     ]
     if load > processors / 4:
         text += [
             "",
-            f"Other processes slowed the measurements down: the load average was {load:.1f} before the start.",
+            "Other processes slowed the measurements down: the load average (how many threads run or wait for a "
+            f"processor) was {load:.1f} before the start.",
         ]
     return "\n".join(text)
 

@@ -121,7 +121,7 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
         "before the kernels whose source has changed since the tool checked them.\n\n"
         "The next table says how many bugs of each kind each tool finds, and names the kernels whose bug it misses. "
         'For an access to an invalid address, the column "kind of bug" says where the address is: "by one" means one '
-        "element beyond the array.\n\n"
+        'element beyond the array, and "into the neighbour" means so far beyond it that another array may be there.\n\n'
         "| kind of bug | tool | CPU engine | compute-sanitizer |\n|---|---|---|---|\n"
     )
     kernels_by_kind: dict[tuple[str, str], list[str]] = {}
