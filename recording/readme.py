@@ -164,11 +164,13 @@ def format_network(results: Recorded) -> str:
     first = results.network(10_000).iloc[0]
     software = first["software"].partition("PyTorch ")[2]
     caption = (
-        f"Images per second (M/s: millions) of lenet86's forward pass with 10,000 images, and the time with 100. "
+        "The table has lenet86's images per second (M/s: millions) with 10,000 images, and the time of a forward pass "
+        "with 100 images. "
         f"{results.device}, {first['date']}, PyTorch {software}.\n\n"
-        "- *From the host:* the time includes copies from and to page-locked host memory. The plain network, in the "
-        "last row, uses ordinary memory.\n"
-        "- *Graph:* all launches are one CUDA graph. With 100 images, one graph has 50 passes."
+        "- *From the host:* the time includes copies from and to page-locked host memory. The *plain* network, in "
+        "the last row, computes layer by layer and uses ordinary memory.\n"
+        "- *Graph:* all launches are one CUDA graph. With 100 images, the graph has 50 forward passes, so that its "
+        "launch takes little of the time. The table has the time of one pass."
     )
     if many.index.str.endswith("streams").any():
         caption += (
@@ -176,7 +178,7 @@ def format_network(results: Recorded) -> str:
             "PyTorch without streams first copies, then computes."
         )
     if many.index.str.endswith("compiled").any():
-        caption += "\n- *Compiled:* by torch.compile, run with a graph or on streams."
+        caption += "\n- *Compiled:* torch.compile compiled the network, which then ran as a graph or on streams."
     return "\n".join([caption, "", *lines])
 
 

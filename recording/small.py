@@ -199,12 +199,12 @@ def to_markdown(table: pd.DataFrame) -> str:
         f"Times for {BATCH} images in microseconds, {first['device']}, {first['date']}, "
         f"PyTorch{first['software'].partition('PyTorch')[2]}.",
         "",
-        "- *First number:* the time of one call. Before the call, the L2 cache was filled with other data.",
-        f"- *Second number:* the mean time of a call in a CUDA graph of {PASSES} calls.",
+        "- *First number:* the time of one call of the kernel. Before it, the L2 cache was filled with other data.",
+        f"- *Second number:* the mean time of a call in a CUDA graph of {PASSES} calls of the kernel.",
         f"- *Run:* the kernels of a layer were measured alternately in one run. The table has medians of "
-        f"{first['repeat']} times. cuDNN has the faster of two layouts.",
-        f"- *Bound:* the time of an empty kernel, plus the reference time of {one_each} images, "
-        "one per multiprocessor.",
+        f"{first['repeat']} times. cuDNN's times are those of the faster of two layouts.",
+        f"- *Bound:* the time of an empty kernel, plus the reference time of {one_each} images. The GPU has {one_each} "
+        f"multiprocessors: with one image on each, {BATCH} images take as long as {one_each}.",
         "",
         *heading,
     ]
@@ -219,8 +219,8 @@ def to_markdown(table: pd.DataFrame) -> str:
     lines += [
         f"| {NOTHING} | {' | '.join(nothing)} |",
         "",
-        f"Times of a call in a CUDA graph in microseconds. First number: with {FEW} images. Second: with {one_each} "
-        f"images. Third: how much longer {2 * one_each} images take than {one_each} images.",
+        f"This table has the times of a call in a CUDA graph in microseconds, first with {FEW} images, then with "
+        f"{one_each} images. The third number says how much longer {2 * one_each} images take than {one_each} images.",
         "",
         *heading,
     ]
