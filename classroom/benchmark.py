@@ -248,7 +248,7 @@ def grade_poisoned(jobs: int) -> None:
             lines = Path(folder, "stdout").read_text().splitlines()
             for author, (*_, says) in bad.items():
                 own_lines = [
-                    line.strip() for line in lines if line.split()[0].rstrip(":") == author
+                    line.strip() for line in lines if line.split()[:1] in ([author], [f"{author}:"])
                 ]
                 assert any(says in line for line in own_lines), (
                     f"{author} is not told that it {says}: {own_lines[:3]}"
