@@ -219,8 +219,9 @@ def to_markdown(table: pd.DataFrame) -> str:
     lines += [
         f"| {NOTHING} | {' | '.join(nothing)} |",
         "",
-        f"This table has the times of a call in a CUDA graph in microseconds, first with {FEW} images, then with "
-        f"{one_each} images. The third number says how much longer {2 * one_each} images take than {one_each} images.",
+        "Each entry of this table has three numbers, in microseconds: the time of one call of the kernel in a CUDA "
+        f"graph with {FEW} images, its time with {one_each} images, and how much longer {2 * one_each} images take "
+        f"than {one_each}.",
         "",
         *heading,
     ]
