@@ -148,6 +148,13 @@ def test_the_wrong_elements_of_an_array_are_described(result, expected, says):
     assert (says in text) if says else text == ""
 
 
+def test_elements_without_a_neighbour_have_no_result_of_it():
+    first = SQUARE.copy()
+    first[:, 0] = -RANDOM.integers(1, 1000, 20)
+    assert "in the first of 20 columns" in describe_array(first, SQUARE)
+    assert "looks as if" not in describe_array(first, SQUARE)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
 def test_a_mistake_that_an_exercise_lists_is_named_if_it_gives_all_elements(dtype):
     right = np.arange(12).reshape(3, 4).astype(dtype)

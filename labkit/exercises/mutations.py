@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 
 from hostcuda.source import code_only, find_pairs, split_spans
 from labkit.exercises.differences import WORD, Difference, apply, is_balanced
@@ -32,6 +32,7 @@ _OTHERS = {
     "+=": ["="],
     "signed": ["unsigned"],
     "char": ["unsigned char"],
+    "__shfl_down_sync": ["__shfl_xor_sync"],  # gives the sum to all lanes
 }
 # names that are exchanged easily
 _NAMES = {
@@ -74,7 +75,18 @@ _WRITES = re.compile(r"atomic\w+\(|\*?\w+(?:\[[^\]]*\])+ *[-+*/|&^]?=(?!=)")  # 
 _LOOP = re.compile(r"\b(?:for|while) \(")
 _ELEMENT = re.compile(r"(\w+)\[(\d)\] = ([^;{}\n]{1,200});")
 _INITIALIZER = re.compile(r"= \{([^{};]{1,600})\};")
+# an element of an array in memory, whose index may have one pair of brackets in it
+_INDEXED = re.compile(r"\b(\w+)\[((?:[^\[\]{};]|\[[^\[\]{};]*\]){1,200})\]")
+# "/ 2" and "% 2" in one line, in either order
+_QUOTIENT = re.compile(r"(?<![/*])([/%])(?![/*=])")
+_BLOCKS = {"32", "64", "128", "256"}  # a number of threads, in place of blockDim.x
+_PARAMETERS = re.compile(r"__global__[^;{}]*\(([^;{}]*)\)\s*\{")
+_INTEGERS = re.compile(r"\b(?:int|unsigned|size_t) (\w+)\s*(?:,|$)")
+_FACTOR = re.compile(r"(?<=\* )\d+\b(?!\.)")
+# "if (i >= n) return;"
+_RETURN = re.compile(r"\bif \((\w+) >= (\w+)\)\s*(?:return;|\{\s*return;\s*\})")
 _MOST_CONDITIONS = 6  # that a suspected statement is put under
+_MOST_BOUNDS = 4  # parameters with which an index is compared
 _MOST_ELEMENTS = 6  # of a list whose elements are exchanged
 
 
@@ -93,11 +105,15 @@ def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Differen
     begin = code.find("{", max(code.find("__global__"), 0))  # of the first kernel's body
     found = [
         *_set_again_in_loops(code),
+        *_set_before_loops(code),
+        *_keep_threads(code),
+        *_replace_factors(code),
         *_exchange_words(code),
         *_exchange_twice(code),
         *_drop_conditions(code),
         *_add_barriers(code, suspects),
         *_add_conditions(code, suspects),
+        *_add_bounds(code, suspects),
         *_exchange_statements(code),
         *_exchange_elements(code),
         *_repeat_behind_loops(code),
@@ -111,13 +127,36 @@ def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Differen
         for rank, change in found
         if change.begin > begin and '"' not in source[change.begin : change.end]
     ]
-    # False, for a suspected line, sorts before True
-    ranked.sort(key=lambda each: (each[1].first not in suspects, each[0]))
+    # suspected lines first, then those that set what these use
+    setting = _find_setting_lines(code, suspects)
+    ranked.sort(
+        key=lambda each: (
+            each[1].first not in suspects,
+            each[1].first not in setting,
+            each[0],
+        )
+    )
     by_text: dict[str, Difference] = {}  # each text once
     for _, change in ranked:
         if len(by_text) < _MOST and (text := apply(source, [change])) != source:
             by_text.setdefault(text, change)
     return [*by_text.values()]
+
+
+def _find_setting_lines(code: str, suspects: Collection[int]) -> set[int]:
+    """Return the numbers of the lines that set a variable which a suspected line uses."""
+    lines = code.split("\n")
+    used = {
+        word
+        for number in suspects
+        if 0 < number <= len(lines)
+        for word in WORD.findall(lines[number - 1])
+    }
+    return {
+        number
+        for number, line in enumerate(lines, 1)
+        if used & {*re.findall(r"\b(\w+) [-+*/]?=(?!=)", line)}
+    }
 
 
 def _exchange_words(code: str) -> Iterator[tuple[int, Difference]]:
@@ -142,6 +181,24 @@ def _exchange_twice(code: str) -> Iterator[tuple[int, Difference]]:
         other = _OTHERS[match[1]][0]
         line = find_line(code, match.start())
         yield 0, Difference(match.start(1), match.end(3), f"{other}{match[2]}{other}", line, line)
+    start = 0
+    for number, line in enumerate(code.split("\n"), 1):
+        signs = [*_QUOTIENT.finditer(line)]
+        if {sign[1] for sign in signs} == {"/", "%"} and len(signs) == 2:
+            (one, other), between = signs, line[signs[0].end() : signs[1].start()]
+            phrase = f"with `/` and `%` exchanged in line {number}"
+            yield (
+                1,
+                Difference(
+                    start + one.start(),
+                    start + other.end(),
+                    f"{other[1]}{between}{one[1]}",
+                    number,
+                    number,
+                    phrase,
+                ),
+            )
+        start += len(line) + 1
 
 
 def _list_others(
@@ -149,6 +206,10 @@ def _list_others(
 ) -> Iterator[tuple[int, str, int]]:
     """Yield what may belong in place of a word: (rank, text, number of words that it replaces)."""
     before_last, before, word, behind, second = words[place - 2 : place + 3]
+    if word == "/" and re.fullmatch(r"\w+", behind) and second not in (".", "%", "["):
+        yield 1, f"/ {behind} % {behind}", 2
+    if before == "+" and word.isidentifier() and behind not in (*"*/%([.", "->"):
+        yield 3, f"2 * {word}", 1
     if word in _OTHERS:
         for other in _OTHERS[word]:
             yield 0, other, 1
@@ -164,6 +225,8 @@ def _list_others(
     elif word in ("+", "-") and behind == "1" and second != "." and before not in ("=", "(", ","):
         yield 2, "", 2
     elif word.isdigit() and int(word) <= _LARGEST and "." not in (before, behind):
+        if word in _BLOCKS:
+            yield 1, "blockDim.x", 1
         others = {2 * int(word), int(word) // 2, int(word) + 1, int(word) - 1, _WARP}
         for number in others - {int(word)} if int(word) > 3 else others - {int(word), _WARP}:
             yield 3, str(number), 1
@@ -217,6 +280,47 @@ def _add_conditions(code: str, suspects: Collection[int]) -> Iterator[tuple[int,
             if asked != line:
                 phrase = f"with the condition of line {asked} before line {line}, too"
                 yield 0, Difference(begin, begin, f"if ({condition}) ", line, line, phrase)
+
+
+def _add_bounds(code: str, suspects: Collection[int]) -> Iterator[tuple[int, Difference]]:
+    """Yield the suspected statements under the condition that an index is less than a parameter of the kernel."""
+    bounds = _list_integers(code)
+    for statement in _STATEMENT.finditer(code):
+        line, begin = find_line(code, statement.start(1)), statement.start(1)
+        if line not in suspects or _LOOP.match(statement[1]):
+            continue
+        indices = dict.fromkeys(index for _, index in _INDEXED.findall(statement[1]))
+        for index, bound in product(indices, bounds):
+            condition = f"{index} < {bound}"
+            phrase = f"with the condition `{condition}` before line {line}"
+            yield 0, Difference(begin, begin, f"if ({condition}) ", line, line, phrase)
+
+
+def _list_integers(code: str) -> list[str]:
+    """Return the names of the first integer parameters of the first kernel."""
+    head = _PARAMETERS.search(code)
+    return _INTEGERS.findall(head[1])[:_MOST_BOUNDS] if head else []
+
+
+def _replace_factors(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each line in which a number is a factor, ``* 8``, with a parameter or half of it in place of the number.
+
+    The number is replaced at all places of the line where it is a factor.
+    """
+    start = 0
+    for number, line in enumerate(code.split("\n"), 1):
+        for factor in dict.fromkeys(_FACTOR.findall(line)):
+            for name in _list_integers(code):
+                for right in (name, f"{name} / 2"):
+                    text = _FACTOR.sub(
+                        lambda each, factor=factor, right=right: (
+                            right if each[0] == factor else each[0]
+                        ),
+                        line,
+                    )
+                    phrase = f"with `* {right}` in place of `* {factor}` in line {number}"
+                    yield 2, Difference(start, start + len(line), text, number, number, phrase)
+        start += len(line) + 1
 
 
 def _exchange_statements(code: str) -> Iterator[tuple[int, Difference]]:
@@ -320,3 +424,44 @@ def _set_again_in_loops(code: str) -> Iterator[tuple[int, Difference]]:
             for name in names:
                 phrase = f"with `{name} = 0;` at the beginning of the loop in line {line}"
                 yield 0, Difference(begin + 1, begin + 1, f" {name} = 0;", line, line, phrase)
+
+
+def _set_before_loops(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield variables that the first statement of a loop's body declares with 0, declared before the loop."""
+    for start, begin, _ in _list_loops(code):
+        declaration = _ZEROED.match(
+            code, begin + 1 + len(code[begin + 1 :]) - len(code[begin + 1 :].lstrip())
+        )
+        if declaration:
+            line = find_line(code, declaration.start())
+            right = f"{declaration[0]} {code[start : begin + 1]}"
+            phrase = f"with line {line} moved before the loop in line {find_line(code, start)}"
+            yield (
+                0,
+                Difference(start, declaration.end(), right, find_line(code, start), line, phrase),
+            )
+
+
+def _keep_threads(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each early return of threads without an element as a condition at each use of the element.
+
+    ``if (i >= n) return;`` goes; x[i] is read as x[i < n ? i : 0], and written under ``if (i < n)``. So
+    these threads, too, fill shared memory for the others and come to each barrier.
+    """
+    if "__shared__" not in code:
+        return
+    for match in _RETURN.finditer(code):
+        index, bound = match.groups()
+        line = find_line(code, match.start())
+        rest = re.sub(
+            rf"^([ \t]*)(?=\w+\[{index}\] [-+*/]?= )",
+            rf"\1if ({index} < {bound}) ",
+            code[match.end() :],
+            flags=re.M,
+        )
+        rest = re.sub(rf"\[{index}\](?! [-+*/]?= )", f"[{index} < {bound} ? {index} : 0]", rest)
+        phrase = (
+            f"with `{index} < {bound}` asked where element `{index}` is read or written, in place of the return in "
+            f"line {line}"
+        )
+        yield 0, Difference(match.start(), len(code), rest, line, line, phrase)

@@ -36,6 +36,9 @@ _STATEMENTS = {
     "{": "a brace",
     "}": "a brace",
 }
+_BOUND = re.compile(
+    r"(?:[<>]=?|[=!]=) ([A-Za-z_]\w*)\b(?![\[(.])"
+)  # the right side of a comparison
 _CHANGE = "with a change"  # where it stands in is not known
 _QUOTED = 60  # characters of a line that are quoted
 # "sum[i] +=": the name, and the operator before =
@@ -91,7 +94,9 @@ def find_repair(
         return find_first(small)
     if len(alone := find_first(parts)) > 1:  # one difference of this part may be enough
         alone = find_first([(each,) for each in alone]) or leave_out_needless(alone)
-    if len(list_lines(alone)) == 1:
+    # a loop that is added says less than a change of what is there
+    adds_loop = any(re.match(r"\s*(?:for|while)\b", each.right) for each in alone)
+    if len(list_lines(alone)) == 1 and not adds_loop:
         return alone
     # The likeliest mutations, before a part of several lines: a change of one word says more.
     if enough := find_first(small[:_LIKELY]) or alone:
@@ -194,6 +199,9 @@ def _name_statement(text: str, code: str) -> str:
         is_conditional = re.search(r"\bif\b[^;{}]*$", text[: barrier.start()])
         return "a barrier under a condition" if is_conditional else "a barrier"
     kind = _STATEMENTS.get(WORD.findall(text)[0], "a statement")
+    bounds = [name for name in _BOUND.findall(text) if re.search(rf"\b{name}\b", code)]
+    if kind == "a condition" and bounds:
+        return f"a condition that compares with `{bounds[-1]}`"
     targets = [each for each in _TARGET.finditer(text) if re.search(rf"\b{each[1]}\b", code)]
     # of a declaration of several variables no single one is the point
     if not targets or kind == "a brace" or (kind == "a statement" and "," in text and targets[1:]):

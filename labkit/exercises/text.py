@@ -544,6 +544,8 @@ def _describe_exchanged(words: Sequence[str], right: Sequence[str]) -> str:
         return f"has the number {word}: try it with the smallest and with the largest index."
     if pair <= _TYPES:
         return f"has the type `{word}`: does it hold each value here, with its digits and its fraction?"
+    if (before, word) == ("__shfl_xor_sync", "__shfl_down_sync"):
+        return f"has `{word}`, after which only lane 0 has the result of all lanes: with `{before}` every lane has it."
     if before.isidentifier() and word.isidentifier():
         if words[places[0] + 1 : places[0] + 2] == ("(",):
             return f"calls `{word}`, where another function belongs: what does each of them give to which thread?"

@@ -235,20 +235,15 @@ def _find_relation(
     The parameters are those of `describe_array`.
     """
 
-    def are_like(right: Callable[[int], float]) -> bool:
+    def are_like(right: Callable[[int], float], places: Sequence[int] = wrong) -> bool:
         """Return whether each wrong element is what it would be in place of the expected one."""
-        return all(abs(got[place] - right(place)) <= bounds[place] for place in wrong)
+        return all(abs(got[place] - right(place)) <= bounds[place] for place in places)
 
     last = shape[-1]
     for by, neighbour in ((1, "before"), (-1, "behind")):
-        if are_like(
-            lambda place, by=by: (
-                expected[place - by]
-                if 0 <= place % last - by < last
-                # the first one has no neighbour: what stands there is not looked at
-                else got[place]
-            )
-        ):
+        # the first one of a row has no neighbour before it: what stands there is not looked at
+        places = [place for place in wrong if 0 <= place % last - by < last]
+        if len(places) >= _FEWEST and are_like(lambda place, by=by: expected[place - by], places):
             return f"each wrong one has the result of the element {neighbour} it"
     if len(shape) == 2 and are_like(
         lambda place: (

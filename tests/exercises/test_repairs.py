@@ -171,6 +171,11 @@ __global__ void add(const float *x, float *y, int H, int W)
     (first, *_) = changes = list_mutations(other, {6})
     assert first.first == 6
     assert any("__syncthreads" in apply(other, [each]) for each in changes)
+    # a suspected access gets a bound, and the lines that set what it uses come next
+    bounded = [each for each in changes if "`h * W + w < W`" in each.phrase]
+    assert "if (h * W + w < W) y[h" in apply(other, bounded)
+    changed = [each.first for each in changes]
+    assert 5 not in changed[: changed.index(4)]
 
 
 @pytest.mark.parametrize(
@@ -187,6 +192,22 @@ __global__ void add(const float *x, float *y, int H, int W)
         ),
         ("int sum = 0;\nfor (int i = 0; i < n; ++i) {", "{ sum = 0;", "`sum = 0;`"),
         ('total[0] = a;\nasm("bar");', 'asm("bar");', ""),
+        ("total[a] = a / 2 * 8 + b % 2;", "a % 2 * 8 + b / 2", "`/` and `%` exchanged in line 4"),
+        ("total[0] = total[8 * 8] + 8;", "total[8 * n / 2] + 8", "`* n / 2` in place of `* 8`"),
+        ("a += b * 32;", "a += b * blockDim.x", ""),
+        ("total[a / b] = b;", "total[a / b % b]", ""),
+        ("total[a + b] = b;", "total[a + 2 * b]", ""),
+        ("total[0] = __shfl_down_sync(~0, a, b);", "__shfl_xor_sync(~0, a, b)", ""),
+        (
+            "for (int i = 0; i < n; ++i) {\n    int sum = 0;\n    sum += i;\n}",
+            "int sum = 0; for (int i = 0; i < n; ++i) {\n    sum += i;",
+            "line 5 moved before the loop in line 4",
+        ),
+        (
+            "__shared__ int s[9];\nif (a >= n) return;\ns[0] = total[a];\ntotal[a] = s[b];",
+            "s[0] = total[a < n ? a : 0];\nif (a < n) total[a] = s[b];",
+            "in place of the return in line 5",
+        ),
     ],
 )
 def test_a_mutation_undoes_a_mistake(lines, right, phrase):

@@ -154,7 +154,12 @@ EXERCISE = Exercise(
             lambda attempt: (
                 _has_gaps(attempt)
                 and not attempt.matches(r"\bint \w+ = [^;]*GATHER[^;]*;")
-                and ("out of bounds" in attempt.findings or "rows of 8 halves" in attempt.wrong)
+                and (
+                    "out of bounds" in attempt.findings
+                    or "rows of 8 halves" in attempt.wrong
+                    # two maps meet in y itself
+                    or ("race" in attempt.findings and re.search(r" use y\[", attempt.wrong))
+                )
             ),
         ),
         Mistake(
