@@ -18,7 +18,7 @@ from pathlib import Path
 from hostcuda.files import write
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, SERIES
-from labkit.exercises.attempts import CHECKS
+from labkit.exercises.attempts import CHECKS, WITHOUT_COUNTS
 from labkit.exercises.exercise import Exercise, add, exercise
 from labkit_classroom import grades, grading, sandbox, student
 from labkit_classroom.submissions import Submission, submissions
@@ -147,7 +147,8 @@ def main(what: str, *folder: str) -> None:
     arguments are those of the command line.
     """
     if what == "prepare":
-        sandbox.precompile(CHECKS)
+        for tools in (CHECKS, WITHOUT_COUNTS):
+            sandbox.precompile(tools)
     else:
         # how far the sandbox shuts kernels in here
         print(sandbox.describe_walls(), file=sys.stderr, flush=True)

@@ -47,7 +47,7 @@ from labkit.base.paths import PACKAGE, SERIES, data_dir
 from labkit.base.results_cache import digest
 from labkit.exercises import attempts, grade
 from labkit.exercises.exercise import Exercise, add, by_name, exercises
-from labkit.exercises.judge import BUDGET, UNTOUCHED, ChildResult, code_lines, judge
+from labkit.exercises.judge import BUDGET, UNTOUCHED, ChildResult, code_lines
 from labkit.exercises.subjects import Numbers
 from labkit_classroom import sandbox
 from labkit_classroom.submissions import MANIFEST, Submission
@@ -662,25 +662,29 @@ def grade_in_sandbox(exercise: Exercise, source: str, unsafe: bool = False) -> g
     A child process runs the kernel and writes its arrays and counters to a file; they are judged
     here. LabError if the child came to no result; the message says why.
     """
-    with temporary.folder() as folder:
-        command, environment = attempts.write_job(exercise, source, folder)
-        # The child gets a secret word before it compiles the kernel. An answer without the word was
-        # not written by the child.
-        word = make_nonce()
-        child = sandbox.run(
-            [*command, "--untrusted"],
-            folder,
-            check=environment["HOSTCUDA_CHECK"],  # the tools of check mode, "memcheck,racecheck"
-            environment={"HOSTCUDA_CHECK_OUT": environment["HOSTCUDA_CHECK_OUT"]},
-            stdin=word,
-            unsafe=unsafe,
-        )
-        record = read_answer(child, folder / "answer", word)
-    status = processes.Ended(child.status, child.seconds)
-    # "CASE-RUN-NAME" -> array; the child has sent .npy files in base64
-    arrays = {
-        name: np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
-        for name, text in record["arrays"].items()
-    }
-    results = ChildResult(status, record["events"], attempts.sort_by_case(exercise, arrays))
-    return judge(exercise, source, results)
+
+    def run(tools: str) -> ChildResult:
+        """Run the kernel in the sandbox under these tools of check mode, "memcheck,racecheck"."""
+        with temporary.folder() as folder:
+            command, environment = attempts.write_job(exercise, source, folder, tools)
+            # The child gets a secret word before it compiles the kernel. An answer without the word was
+            # not written by the child.
+            word = make_nonce()
+            child = sandbox.run(
+                [*command, "--untrusted"],
+                folder,
+                check=tools,
+                environment={"HOSTCUDA_CHECK_OUT": environment["HOSTCUDA_CHECK_OUT"]},
+                stdin=word,
+                unsafe=unsafe,
+            )
+            record = read_answer(child, folder / "answer", word)
+        status = processes.Ended(child.status, child.seconds)
+        # "CASE-RUN-NAME" -> array; the child has sent .npy files in base64
+        arrays = {
+            name: np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
+            for name, text in record["arrays"].items()
+        }
+        return ChildResult(status, record["events"], attempts.sort_by_case(exercise, arrays))
+
+    return attempts.judge_runs(exercise, source, run)

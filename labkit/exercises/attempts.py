@@ -19,15 +19,20 @@ from typing import TypeVar
 import numpy as np
 
 from hostcuda import processes, temporary
+from hostcuda.check.bounds import needs_checks
 from hostcuda.findings import list_findings
 from hostcuda.source import without_comments
 from labkit.base.errors import CheckFailed
+from labkit.base.paths import cuda_src
 from labkit.exercises.exercise import ATTEMPT_S, TEXT_WAIT_S, Exercise, hand_over
 from labkit.exercises.judge import TOOLS, ChildResult, Grade, judge, list_records
 
 _GRADER = "labkit.exercises.grader"
 CHECKED = ("profile", *TOOLS)  # the tools of check mode in the child
 CHECKS = ",".join(CHECKED)
+WITHOUT_COUNTS = ",".join(
+    TOOLS
+)  # without counts: then the indices of local arrays are checked, too
 _WORKERS = min(8, os.cpu_count() or 1)
 _CHUNK = 4  # texts that one child process runs
 _Item, _Answer = TypeVar("_Item"), TypeVar("_Answer")
@@ -45,24 +50,47 @@ def grade_source(
     exercise = exercise.with_seed(
         seed or hashlib.sha256(f"{exercise.number}\n{text}".encode()).hexdigest()[:16]
     )
-    with temporary.folder() as folder:
-        command, environment = write_job(exercise, source, folder)
-        child = processes.run(command, environment, limit, capture=True)
-        if child.interrupted:
-            child.require("grading")  # raises Interrupted, "grading was stopped"
-        return judge(exercise, source, collect_result(exercise, folder, child))
+
+    def run(tools: str) -> ChildResult:
+        """Run the attempt in a child process under these tools of check mode."""
+        with temporary.folder() as folder:
+            command, environment = write_job(exercise, source, folder, tools)
+            child = processes.run(command, environment, limit, capture=True)
+            if child.interrupted:
+                child.require("grading")  # raises Interrupted, "grading was stopped"
+            return collect_result(exercise, folder, child)
+
+    return judge_runs(exercise, source, run)
 
 
-def write_job(exercise: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:
+def judge_runs(exercise: Exercise, source: str, run: Callable[[str], ChildResult]) -> Grade:
+    """Return the grade of an attempt that `run` runs in a child process, under tools of check mode.
+
+    Counts need code without checks of the indices of local arrays. So an attempt that passes runs once
+    more, without counts, if it has an index that may lie outside of such an array. `run` gets the tools
+    as in ``HOSTCUDA_CHECK``.
+    """
+    result = judge(exercise, source, run(CHECKS))
+    if (result.passed or result.long) and needs_checks(source, [cuda_src()]):
+        again = run(WITHOUT_COUNTS)
+        if list_findings(list_records(again)):
+            return judge(exercise, source, again)
+    return result
+
+
+def write_job(
+    exercise: Exercise, source: str, folder: Path, tools: str = CHECKS
+) -> tuple[list[str], dict[str, str]]:
     """Write the input of the child process that runs an attempt into an empty folder; return how to start it.
 
     That is its command, and the environment variables that it gets in addition to this process's.
+    `tools` are those of check mode, as in ``HOSTCUDA_CHECK``.
     """
     hand_over(exercise, source, folder)
     environment = {
         **processes.OWN_MODULES,  # it imports no module from the folder in which it works
         "HOSTCUDA_ENGINE": "cpu",
-        "HOSTCUDA_CHECK": CHECKS,  # the engine counts, and looks for mistakes
+        "HOSTCUDA_CHECK": tools,  # by default, the engine counts, and looks for mistakes
         "HOSTCUDA_CHECK_OUT": str(folder / "events"),
     }
     return [sys.executable, "-m", _GRADER, str(folder)], environment

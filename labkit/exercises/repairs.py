@@ -88,6 +88,11 @@ def find_repair(
                 changes = find_first([others]) or changes
         return changes
 
+    def list_slips(changes: Changes) -> list[Changes]:
+        """Return the less likely mutations in the lines of these changes: one of them may be all that is wrong."""
+        lines = {*list_lines(changes)}
+        return [choice for choice in small[_LIKELY:] if {*list_lines(choice)} <= lines]
+
     small = [(each,) for each in mutations]
     # too many differences: the attempt goes another way than the solution
     if not 0 < len(parts) <= _MOST_PARTS:
@@ -98,8 +103,8 @@ def find_repair(
     adds_loop = any(re.match(r"\s*(?:for|while)\b", each.right) for each in alone)
     if len(list_lines(alone)) == 1 and not adds_loop:
         return alone
-    # The likeliest mutations, before a part of several lines: a change of one word says more.
-    if enough := find_first(small[:_LIKELY]) or alone:
+    # The likeliest mutations, and those of its lines, before a part of several lines: a change of one word says more.
+    if enough := find_first([*small[:_LIKELY], *list_slips(alone)]) or alone:
         return enough
     # A part is needless if the attempt is right with all other differences made as in the solution.
     others = [[each for each in differences if each not in part] for part in parts]
@@ -111,7 +116,7 @@ def find_repair(
         if not needless
     ]
     if 0 < len(list_lines(needed)) <= _MOST_LINES and is_right(apply(source, needed)):
-        return leave_out_needless(needed)
+        return find_first(list_slips(needed)) or leave_out_needless(needed)
     return find_first(small[_LIKELY:])  # the other mutations
 
 

@@ -569,6 +569,18 @@ def test_only_too_many_lines_say_so_and_use_up_no_hint(tmp_path):
         assert "Hint" not in str(graded)
 
 
+def test_an_index_outside_of_a_local_array_is_found_where_the_results_are_right():
+    asked = exercise("13a")
+    beyond = asked.solution.replace("i < 4; ++i", "i <= 4; ++i").replace(
+        # the element behind a row changes nothing, whatever is there
+        "most = fmaxf(most, sum[row][i]);",
+        "most = fmaxf(most, i < 4 ? sum[row][i] : fminf(sum[row][i], sum[row][0]));",
+    )
+    graded = grade("13a", beyond, quiet=True, record=False, search=False)
+    assert "is outside of a local array, 'float [4]'" in str(graded) and not graded.passed
+    assert all(line.ok is None for line in graded.lines[1:])
+
+
 def test_what_may_be_unset_is_judged_by_its_results():
     solved = TILING.solution
     right = answer(

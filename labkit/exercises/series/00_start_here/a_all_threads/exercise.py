@@ -1,5 +1,7 @@
 """Exercise 00a: all threads at work."""
 
+import re
+
 import numpy as np
 
 from labkit.exercises import (
@@ -14,6 +16,7 @@ from labkit.exercises import (
     launch,
 )
 from labkit.exercises.arithmetic import describe_shares
+from labkit.exercises.text import find_line
 
 
 def add(random: np.random.Generator, n: int, blocks: int, threads: int):
@@ -28,6 +31,26 @@ def _make_case(*what: int) -> Case:
 
 
 _COUNTED = "1,000 elements"
+
+
+# "rounds = n / all": the quotient is rounded down
+_ROUNDED_DOWN = re.compile(r"\b(\w+) = (n / (?:\([^;()]{1,80}\)|\w+)) *[,;]")
+
+
+def _explain_rounds(attempt: Attempt) -> str:
+    """Return which line rounds the number of rounds down, so that the last elements are left out; or ""."""
+    quotient = _ROUNDED_DOWN.search(attempt.source)
+    if (
+        not quotient
+        or not attempt.wrong.startswith("right")
+        or not attempt.matches(rf"< {quotient[1]}\b")
+        or "in the last " not in attempt.wrong
+    ):
+        return ""
+    return (
+        f"Line {find_line(attempt.source, quotient.start())}: `{quotient[2]}` is rounded down, so the elements behind "
+        f"the last whole round are left out. {_describe_shares(attempt)} Go on as long as i < n."
+    )
 
 
 def _describe_shares(attempt: Attempt) -> str:
@@ -64,6 +87,7 @@ EXERCISE = Exercise(
     ),
     start_reaches=(2000, 3000),
     mistakes=(
+        Mistake(_explain_rounds, _explain_rounds),
         Mistake(
             lambda attempt: (
                 f"The sums are right, but several threads compute each of them. {_describe_shares(attempt)} Every "
