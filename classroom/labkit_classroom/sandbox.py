@@ -53,9 +53,8 @@ def describe_walls() -> str:
 def describe_unusual() -> str:
     """Return `describe_walls` if kernels were run in a container, or without one of the sandbox's walls; else ""."""
     if not sandbox.try_walls.cache_info().currsize:
-        return (
-            ""  # no kernels were run: `try_walls` is called before the first, and caches its result
-        )
+        # no kernels were run: `try_walls` is called before the first, and caches its result
+        return ""
     # a wall -> why it cannot stand here, or ""
     unusual = sandbox.in_container() or any(sandbox.try_walls(VIEW).values())
     return describe_walls() if unusual else ""

@@ -25,14 +25,21 @@ from hostcuda.source import without_comments
 from labkit.base.errors import CheckFailed
 from labkit.base.paths import cuda_src
 from labkit.exercises.exercise import ATTEMPT_S, TEXT_WAIT_S, Exercise, hand_over
-from labkit.exercises.judge import TOOLS, ChildResult, Grade, judge, list_records
+from labkit.exercises.judge import (
+    TOOLS,
+    WRONG,
+    ChildResult,
+    Grade,
+    collect_marks,
+    judge,
+    list_records,
+)
 
 _GRADER = "labkit.exercises.grader"
 CHECKED = ("profile", *TOOLS)  # the tools of check mode in the child
 CHECKS = ",".join(CHECKED)
-WITHOUT_COUNTS = ",".join(
-    TOOLS
-)  # without counts: then the indices of local arrays are checked, too
+# the indices of local arrays are checked, too
+WITHOUT_COUNTS = ",".join(TOOLS)
 _WORKERS = min(8, os.cpu_count() or 1)
 _CHUNK = 4  # texts that one child process runs
 _Item, _Answer = TypeVar("_Item"), TypeVar("_Answer")
@@ -50,30 +57,37 @@ def grade_source(
     exercise = exercise.with_seed(
         seed or hashlib.sha256(f"{exercise.number}\n{text}".encode()).hexdigest()[:16]
     )
+    end = time.monotonic() + limit
 
     def run(tools: str) -> ChildResult:
-        """Run the attempt in a child process under these tools of check mode."""
-        with temporary.folder() as folder:
-            command, environment = write_job(exercise, source, folder, tools)
-            child = processes.run(command, environment, limit, capture=True)
-            if child.interrupted:
-                child.require("grading")  # raises Interrupted, "grading was stopped"
-            return collect_result(exercise, folder, child)
+        """Run the attempt under these tools; a second run has the seconds that the first one has left."""
+        return _run_attempt(exercise, source, tools, max(1.0, end - time.monotonic()))
 
     return judge_runs(exercise, source, run)
+
+
+def _run_attempt(exercise: Exercise, source: str, tools: str, limit: float) -> ChildResult:
+    """Run a source in a child process, under these tools of check mode, for at most `limit` seconds."""
+    with temporary.folder() as folder:
+        command, environment = write_job(exercise, source, folder, tools)
+        child = processes.run(command, environment, limit, capture=True)
+        if child.interrupted:
+            child.require("grading")  # raises Interrupted, "grading was stopped"
+        return collect_result(exercise, folder, child)
 
 
 def judge_runs(exercise: Exercise, source: str, run: Callable[[str], ChildResult]) -> Grade:
     """Return the grade of an attempt that `run` runs in a child process, under tools of check mode.
 
-    Counts need code without checks of the indices of local arrays. So an attempt that passes runs once
-    more, without counts, if it has an index that may lie outside of such an array. `run` gets the tools
-    as in ``HOSTCUDA_CHECK``.
+    Counts need code without checks of the indices of local arrays. So an attempt with right results runs
+    once more, without counts, if it has an index that may lie outside of such an array. It is judged by
+    this run if that has a finding, or does not come to its end. `run` gets the tools as in
+    ``HOSTCUDA_CHECK``.
     """
     result = judge(exercise, source, run(CHECKS))
-    if (result.passed or result.long) and needs_checks(source, [cuda_src()]):
+    if result.verdict != WRONG and needs_checks(source, [cuda_src()]):
         again = run(WITHOUT_COUNTS)
-        if list_findings(list_records(again)):
+        if list_findings(list_records(again)) or "done" not in collect_marks(again):
             return judge(exercise, source, again)
     return result
 

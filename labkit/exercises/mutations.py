@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise, product
+from typing import NamedTuple
 
 from hostcuda.source import code_only, find_pairs, split_spans
 from labkit.exercises.differences import WORD, Difference, apply, is_balanced
@@ -80,12 +81,14 @@ _INDEXED = re.compile(r"\b(\w+)\[((?:[^\[\]{};]|\[[^\[\]{};]*\]){1,200})\]")
 # "/ 2" and "% 2" in one line, in either order
 _QUOTIENT = re.compile(r"(?<![/*])([/%])(?![/*=])")
 _BLOCKS = {"32", "64", "128", "256"}  # a number of threads, in place of blockDim.x
-_PARAMETERS = re.compile(r"__global__[^;{}]*\(([^;{}]*)\)\s*\{")
+_KERNEL = re.compile(r"\b__global__\s+(?:void\s+)?\w+\s*\(")
 _INTEGERS = re.compile(r"\b(?:int|unsigned|size_t) (\w+)\s*(?:,|$)")
 _FACTOR = re.compile(r"(?<=\* )\d+\b(?!\.)")
 # "if (i >= n) return;"
 _RETURN = re.compile(r"\bif \((\w+) >= (\w+)\)\s*(?:return;|\{\s*return;\s*\})")
 _MOST_CONDITIONS = 6  # that a suspected statement is put under
+_MOST_FACTORS = 4  # numbers in a line of which one is replaced
+_MOST_LOOPS = 6  # behind a declaration, at the beginning of which it is set again
 _MOST_BOUNDS = 4  # parameters with which an index is compared
 _MOST_ELEMENTS = 6  # of a list whose elements are exchanged
 
@@ -110,6 +113,7 @@ def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Differen
         *_replace_factors(code),
         *_exchange_words(code),
         *_exchange_twice(code),
+        *_exchange_quotients(code),
         *_drop_conditions(code),
         *_add_barriers(code, suspects),
         *_add_conditions(code, suspects),
@@ -181,24 +185,18 @@ def _exchange_twice(code: str) -> Iterator[tuple[int, Difference]]:
         other = _OTHERS[match[1]][0]
         line = find_line(code, match.start())
         yield 0, Difference(match.start(1), match.end(3), f"{other}{match[2]}{other}", line, line)
-    start = 0
-    for number, line in enumerate(code.split("\n"), 1):
+
+
+def _exchange_quotients(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each line that has one ``/`` and one ``%`` with the two exchanged."""
+    for start, number, line in _list_lines(code, 0, len(code)):
         signs = [*_QUOTIENT.finditer(line)]
-        if {sign[1] for sign in signs} == {"/", "%"} and len(signs) == 2:
+        if sorted(sign[1] for sign in signs) == ["%", "/"]:
             (one, other), between = signs, line[signs[0].end() : signs[1].start()]
+            right = f"{other[1]}{between}{one[1]}"
             phrase = f"with `/` and `%` exchanged in line {number}"
-            yield (
-                1,
-                Difference(
-                    start + one.start(),
-                    start + other.end(),
-                    f"{other[1]}{between}{one[1]}",
-                    number,
-                    number,
-                    phrase,
-                ),
-            )
-        start += len(line) + 1
+            begin, end = start + one.start(), start + other.end()
+            yield 1, Difference(begin, end, right, number, number, phrase)
 
 
 def _list_others(
@@ -206,7 +204,7 @@ def _list_others(
 ) -> Iterator[tuple[int, str, int]]:
     """Yield what may belong in place of a word: (rank, text, number of words that it replaces)."""
     before_last, before, word, behind, second = words[place - 2 : place + 3]
-    if word == "/" and re.fullmatch(r"\w+", behind) and second not in (".", "%", "["):
+    if word == "/" and re.fullmatch(r"\w+", behind) and second not in (".", "%", "[", "(", "->"):
         yield 1, f"/ {behind} % {behind}", 2
     if before == "+" and word.isidentifier() and behind not in (*"*/%([.", "->"):
         yield 3, f"2 * {word}", 1
@@ -284,22 +282,38 @@ def _add_conditions(code: str, suspects: Collection[int]) -> Iterator[tuple[int,
 
 def _add_bounds(code: str, suspects: Collection[int]) -> Iterator[tuple[int, Difference]]:
     """Yield the suspected statements under the condition that an index is less than a parameter of the kernel."""
-    bounds = _list_integers(code)
-    for statement in _STATEMENT.finditer(code):
-        line, begin = find_line(code, statement.start(1)), statement.start(1)
-        if line not in suspects or _LOOP.match(statement[1]):
-            continue
-        indices = dict.fromkeys(index for _, index in _INDEXED.findall(statement[1]))
-        for index, bound in product(indices, bounds):
-            condition = f"{index} < {bound}"
-            phrase = f"with the condition `{condition}` before line {line}"
-            yield 0, Difference(begin, begin, f"if ({condition}) ", line, line, phrase)
+    for kernel in _list_kernels(code):
+        for statement in _STATEMENT.finditer(code, kernel.begin, kernel.end):
+            line, begin = find_line(code, statement.start(1)), statement.start(1)
+            if line not in suspects or _LOOP.match(statement[1]):
+                continue
+            indices = dict.fromkeys(index for _, index in _INDEXED.findall(statement[1]))
+            for index, bound in product(indices, kernel.integers):
+                condition = f"{index} < {bound}"
+                phrase = f"with the condition `{condition}` before line {line}"
+                yield 0, Difference(begin, begin, f"if ({condition}) ", line, line, phrase)
 
 
-def _list_integers(code: str) -> list[str]:
-    """Return the names of the first integer parameters of the first kernel."""
-    head = _PARAMETERS.search(code)
-    return _INTEGERS.findall(head[1])[:_MOST_BOUNDS] if head else []
+class _KernelPart(NamedTuple):
+    """A kernel in the code: the positions of its body's braces, and the names of its first integer parameters."""
+
+    begin: int
+    end: int
+    integers: Sequence[str]
+
+
+def _list_kernels(code: str) -> list[_KernelPart]:
+    """Return the kernels that are defined in the code."""
+    heads = {begin: end for begin, end, _ in find_pairs(code, "()")}
+    bodies = {begin: end for begin, end, _ in find_pairs(code, "{}")}
+    found = []
+    for match in _KERNEL.finditer(code):
+        opening = match.end() - 1
+        begin = code.find("{", heads.get(opening, len(code)))
+        if begin in bodies and not code[heads[opening] + 1 : begin].strip():
+            integers = _INTEGERS.findall(code[opening + 1 : heads[opening]])[:_MOST_BOUNDS]
+            found.append(_KernelPart(begin, bodies[begin], integers))
+    return found
 
 
 def _replace_factors(code: str) -> Iterator[tuple[int, Difference]]:
@@ -307,20 +321,24 @@ def _replace_factors(code: str) -> Iterator[tuple[int, Difference]]:
 
     The number is replaced at all places of the line where it is a factor.
     """
-    start = 0
-    for number, line in enumerate(code.split("\n"), 1):
-        for factor in dict.fromkeys(_FACTOR.findall(line)):
-            for name in _list_integers(code):
+    for kernel in _list_kernels(code):
+        for start, number, line in _list_lines(code, kernel.begin, kernel.end):
+            factors = _FACTOR.findall(line)
+            if len(factors) > _MOST_FACTORS:
+                continue
+            for factor, name in product(dict.fromkeys(factors), kernel.integers):
                 for right in (name, f"{name} / 2"):
-                    text = _FACTOR.sub(
-                        lambda each, factor=factor, right=right: (
-                            right if each[0] == factor else each[0]
-                        ),
-                        line,
-                    )
+                    text = re.sub(rf"(?<=\* ){factor}\b(?!\.)", right, line)
                     phrase = f"with `* {right}` in place of `* {factor}` in line {number}"
                     yield 2, Difference(start, start + len(line), text, number, number, phrase)
-        start += len(line) + 1
+
+
+def _list_lines(code: str, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
+    """Yield the position, the number and the text of each line of code[begin:end]."""
+    start, number = begin, find_line(code, begin)
+    for line in code[begin:end].split("\n"):
+        yield start, number, line
+        start, number = start + len(line) + 1, number + 1
 
 
 def _exchange_statements(code: str) -> Iterator[tuple[int, Difference]]:
@@ -417,9 +435,8 @@ def _set_again_in_loops(code: str) -> Iterator[tuple[int, Difference]]:
     loops = [*_list_loops(code)]
     for declaration in _ZEROED.finditer(code):
         names = re.findall(r"(\w+) = 0(?:\.0*)?f?(?=[,;])", f"{declaration[1]};")
-        for start, begin, _ in loops:
-            if start < declaration.end():
-                continue
+        behind = [loop for loop in loops if loop[0] >= declaration.end()]
+        for start, begin, _ in behind[:_MOST_LOOPS]:
             line = find_line(code, start)
             for name in names:
                 phrase = f"with `{name} = 0;` at the beginning of the loop in line {line}"
@@ -435,7 +452,7 @@ def _set_before_loops(code: str) -> Iterator[tuple[int, Difference]]:
         if declaration:
             line = find_line(code, declaration.start())
             right = f"{declaration[0]} {code[start : begin + 1]}"
-            phrase = f"with line {line} moved before the loop in line {find_line(code, start)}"
+            phrase = f"with `{declaration[0]}` before the loop in line {find_line(code, start)}"
             yield (
                 0,
                 Difference(start, declaration.end(), right, find_line(code, start), line, phrase),
@@ -450,18 +467,21 @@ def _keep_threads(code: str) -> Iterator[tuple[int, Difference]]:
     """
     if "__shared__" not in code:
         return
-    for match in _RETURN.finditer(code):
-        index, bound = match.groups()
-        line = find_line(code, match.start())
-        rest = re.sub(
-            rf"^([ \t]*)(?=\w+\[{index}\] [-+*/]?= )",
-            rf"\1if ({index} < {bound}) ",
-            code[match.end() :],
-            flags=re.M,
-        )
-        rest = re.sub(rf"\[{index}\](?! [-+*/]?= )", f"[{index} < {bound} ? {index} : 0]", rest)
-        phrase = (
-            f"with `{index} < {bound}` asked where element `{index}` is read or written, in place of the return in "
-            f"line {line}"
-        )
-        yield 0, Difference(match.start(), len(code), rest, line, line, phrase)
+    for kernel in _list_kernels(code):
+        for match in _RETURN.finditer(code, kernel.begin, kernel.end):
+            index, bound = match.groups()
+            line, rest = find_line(code, match.start()), code[match.end() : kernel.end]
+            assigned = rf"\[{index}\]\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)"
+            rest = re.sub(
+                rf"^([ \t]*)(?=\w+{assigned})", rf"\1if ({index} < {bound}) ", rest, flags=re.M
+            )
+            rest = re.sub(
+                rf"\[{index}\](?!\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--))",
+                f"[{index} < {bound} ? {index} : 0]",
+                rest,
+            )
+            phrase = (
+                f"with `{index} < {bound}` asked where element `{index}` is read or written, in place of the return "
+                f"in line {line}"
+            )
+            yield 0, Difference(match.start(), kernel.end, rest, line, line, phrase)

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from hostcuda.source import code_only, kernel_names
+from hostcuda.source import code_only, find_pairs, kernel_names
 from labkit.exercises.differences import (
     WORD,
     Changes,
@@ -36,9 +36,8 @@ _STATEMENTS = {
     "{": "a brace",
     "}": "a brace",
 }
-_BOUND = re.compile(
-    r"(?:[<>]=?|[=!]=) ([A-Za-z_]\w*)\b(?![\[(.])"
-)  # the right side of a comparison
+# the right side of a comparison
+_BOUND = re.compile(r"(?:[<>]=?|[=!]=) ([A-Za-z_]\w*)\b(?![\[(.])")
 _CHANGE = "with a change"  # where it stands in is not known
 _QUOTED = 60  # characters of a line that are quoted
 # "sum[i] +=": the name, and the operator before =
@@ -204,7 +203,11 @@ def _name_statement(text: str, code: str) -> str:
         is_conditional = re.search(r"\bif\b[^;{}]*$", text[: barrier.start()])
         return "a barrier under a condition" if is_conditional else "a barrier"
     kind = _STATEMENTS.get(WORD.findall(text)[0], "a statement")
-    bounds = [name for name in _BOUND.findall(text) if re.search(rf"\b{name}\b", code)]
+    # of the first pair of parentheses: the condition itself
+    head = text[
+        : min((end for begin, end, depth in find_pairs(text, "()") if not depth), default=0)
+    ]
+    bounds = [name for name in _BOUND.findall(head) if re.search(rf"\b{name}\b", code)]
     if kind == "a condition" and bounds:
         return f"a condition that compares with `{bounds[-1]}`"
     targets = [each for each in _TARGET.finditer(text) if re.search(rf"\b{each[1]}\b", code)]

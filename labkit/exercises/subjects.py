@@ -286,7 +286,8 @@ class Output:
         The largest error of an element.
     mistakes : callable
         Returns what typical wrong kernels give in place of `expected`, by a clause that says what
-        they do: "numbers that are equal are counted, too". It is called if the array is wrong.
+        they do: "numbers that are equal are counted, too". It is called if the array is wrong. Where two
+        of them give the same, both are told.
     """
 
     name: str
@@ -319,10 +320,12 @@ class Output:
         try:
             compare_array(f"{self.name}, {where},", got, self.expected, self.allowed)
         except CheckFailed as wrong:
-            causes = [f"It looks as if {clause}." for clause in self._list_mistakes_of(got)]
+            # results that three mistakes or more give tell none of them
+            clauses = [*self._list_mistakes_of(got)]
+            causes = [f"It looks as if {', or '.join(clauses)}."] if 0 < len(clauses) <= 2 else []
             # given values before the launch, such as 0, may be right afterwards: they tell nothing
             unset = [] if self.before is not None else self._describe_unset(got)
-            raise CheckFailed("\n".join([str(wrong), *unset, *causes[:1]])) from None
+            raise CheckFailed("\n".join([str(wrong), *unset, *causes])) from None
 
     def _describe_unset(self, got: np.ndarray) -> list[str]:
         """Return how many elements no thread has stored, and where they are; [] if there are none."""

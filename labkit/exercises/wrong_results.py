@@ -1,6 +1,6 @@
 """What typical wrong kernels of the practice pages compute, by what they do: the `mistakes` of an `Output`.
 
-A grade says "It looks as if ..." with the first of these whose result is the attempt's in every element.
+A grade says "It looks as if ..." with that one whose result is the attempt's in every element, or with two of them.
 """
 
 import numpy as np
@@ -112,12 +112,15 @@ def _list_shares(n: int, blocks: int, threads: int, what: str) -> list[tuple[str
         (f"the last thread of each block adds no {what}", thread < threads - 1),
         (f"the threads of block 0 add no {what}", block > 0),
     ]
+    # remainder -> the first of the usual widths with which it is left; 1 is the last element alone
+    widths = {n % width: width for width in (32, 16, 8, 2, 4)}
     shares += [
         (
-            f"the last {n % width} of {n:,} {what}s are left out: n % {width}",
-            element < n - n % width,
+            f"the last {rest} of {n:,} {what}s are left out (n % {width} is {rest} here)",
+            element < n - rest,
         )
-        for width in (4, 2, 8, 16, 32)
+        for rest, width in widths.items()
+        if rest > 1
     ]
     # a kernel that takes all elements, or none, is not told from others by its result
     return [(clause, taken) for clause, taken in shares if 0 < taken.sum() < n]

@@ -15,8 +15,8 @@ import labkit
 from hostcuda import processes
 from labkit.base.errors import LabError
 from labkit.base.paths import natural_key
+from labkit.exercises import attempts, progress
 from labkit.exercises import exercise as exercise_module
-from labkit.exercises import progress
 from labkit.exercises.attempts import write_job
 from labkit.exercises.exercise import (
     Attempt,
@@ -569,6 +569,60 @@ def test_only_too_many_lines_say_so_and_use_up_no_hint(tmp_path):
         assert "Hint" not in str(graded)
 
 
+@pytest.mark.parametrize(
+    ("number", "old", "new", "says"),
+    [
+        (
+            "P2a",
+            "atomicAdd(",
+            "if (pixels[i] < 255) atomicAdd(",
+            "bin 255 is left out",
+        ),
+        (
+            "P2a",
+            "i < n;",
+            "i < n - n % 32;",
+            "the last 8 of 1,000 pixels are left out (n % 16 is 8 here)",
+        ),
+        (
+            "P3a",
+            "half = blockDim.x / 2",
+            "half = blockDim.x / 4",
+            "only the first warp of each block adds its numbers, or there is no step that adds threads 32 apart",
+        ),
+        ("P7a", "i += blockDim.x)", "i += end)", "only the first 64 numbers of each row are added"),
+        (
+            "P8b",
+            "pair(b, k + 2 * t + 8, g)",
+            "pair(b, k + 2 * t, g)",
+            "the first eight of each 16 rows of b stand in place of the last eight, too",
+        ),
+        ("P8b", "k < K;", "k < 16;", "only the first 16 of the K products are added"),
+    ],
+)
+def test_a_result_tells_what_was_left_out(number, old, new, says):
+    solution = exercise(number).solution
+    assert solution.count(old) == 1
+    told = str(grade(number, solution.replace(old, new), quiet=True, record=False, search=False))
+    assert "It looks as if " in told and f"{says}." in told, told
+
+
+def test_a_second_run_that_does_not_end_takes_the_pass_away(monkeypatch):
+    """Without counts, an attempt could behave in another way: then it is judged by that run."""
+    asked = exercise("13a")
+    runs = []
+
+    def run(tools):
+        """Return the result of the right attempt, and for the second run one without its end."""
+        result = attempts._run_attempt(asked.with_seed("s"), asked.solution, tools, 60)
+        runs.append(tools)
+        events = [event for event in result.events if event.get("mark") != "done" or len(runs) == 1]
+        return replace(result, events=events)
+
+    assert attempts.judge_runs(asked.with_seed("s"), asked.solution, run).verdict == "not right yet"
+    assert runs == [attempts.CHECKS, attempts.WITHOUT_COUNTS]
+
+
 def test_an_index_outside_of_a_local_array_is_found_where_the_results_are_right():
     asked = exercise("13a")
     beyond = asked.solution.replace("i < 4; ++i", "i <= 4; ++i").replace(
@@ -576,9 +630,14 @@ def test_an_index_outside_of_a_local_array_is_found_where_the_results_are_right(
         "most = fmaxf(most, sum[row][i]);",
         "most = fmaxf(most, i < 4 ? sum[row][i] : fminf(sum[row][i], sum[row][0]));",
     )
-    graded = grade("13a", beyond, quiet=True, record=False, search=False)
-    assert "is outside of a local array, 'float [4]'" in str(graded) and not graded.passed
-    assert all(line.ok is None for line in graded.lines[1:])
+    # it would pass, and it would miss its goal
+    for source in (
+        beyond,
+        beyond.replace("fmaxf(most, __shfl", "fmaxf(__shfl_xor_sync(~0u, most, 0), __shfl"),
+    ):
+        graded = grade("13a", source, quiet=True, record=False, search=False)
+        assert "is outside of a local array, 'float [4]'" in str(graded) and not graded.passed
+        assert all(line.ok is None for line in graded.lines[1:])
 
 
 def test_what_may_be_unset_is_judged_by_its_results():

@@ -201,7 +201,7 @@ __global__ void add(const float *x, float *y, int H, int W)
         (
             "for (int i = 0; i < n; ++i) {\n    int sum = 0;\n    sum += i;\n}",
             "int sum = 0; for (int i = 0; i < n; ++i) {\n    sum += i;",
-            "line 5 moved before the loop in line 4",
+            "`int sum = 0;` before the loop in line 4",
         ),
         (
             "__shared__ int s[9];\nif (a >= n) return;\ns[0] = total[a];\ntotal[a] = s[b];",
@@ -217,6 +217,45 @@ def test_a_mutation_undoes_a_mistake(lines, right, phrase):
     texts = [apply(kernel, [each]) for each in mutations]
     assert len({*texts, kernel}) == len(texts) + 1  # each text once, and none is the kernel
     assert all(text.count("bar") == kernel.count("bar") for text in texts if "asm" in text)
+
+
+def test_a_mutation_stays_in_its_kernel():
+    kernels = """
+__global__ void f(float *x, int w)
+{
+    __shared__ float s[9];
+    if (i >= w) return;
+    s[0] = x[i]++ / w;
+    x[i] <<= s[0] / g(i);
+}
+__global__ void h(float *x, int n, int i)
+{
+    x[i] = x[8 * 8];
+}
+"""
+    mutations = list_mutations(kernels, {11})
+    changed = [apply(kernels, [each]) for each in mutations]
+    assert any("if (8 * 8 < n) x[i]" in text for text in changed)
+    assert not any("< w) x[i] = x" in text or "/ g % g" in text for text in changed)
+    (kept,) = (apply(kernels, [each]) for each in mutations if "of the return" in each.phrase)
+    assert "s[0] = x[i]++ / w" in kept and "if (i < w) x[i] <<=" in kept
+    assert kept.endswith("x[i] = x[8 * 8];\n}\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["__global__ " + "(" * 9000, "__global__()" * 800, "a = 1" + " * 2" * 4000]
+)
+def test_mutations_of_a_hostile_text_are_listed_at_once(text):
+    kernel = f"__global__ void f(int n)\n{{\n{text}\n}}\n"
+    began = time.process_time()
+    list_mutations(f"{text};{kernel}", {3})
+    assert time.process_time() - began < 30  # it took over a minute, and takes a tenth of a second
+
+
+def test_a_condition_that_is_added_is_named_by_its_own_comparison():
+    wrong = edit(("if (row < rows && i < n)\n", ""))
+    change = list_differences(wrong, SOLUTION)
+    assert "a condition that compares with `n`" in describe_repair(wrong, change, OUTCOME)
 
 
 @pytest.mark.parametrize("number", ["03b", "P1a"])

@@ -83,35 +83,42 @@ def format_element(
 SHARED_PLACE = re.compile(
     r"element (-?\d+) of the __shared__ array (\w+)(?:, (\w+) ([a-z ]+) its| of) (\d+) elements of (\d+) bytes?"
 )
-_CONSTANT = r"(?:#\s*define\s+{0}\s+|\b(?:constexpr|const)\b[^;=]*\b{0}\s*=\s*)\(?(\d+)\b"
+# the text behind __shared__, up to the end of the declaration
+_SHARED_DECLARATION = re.compile(r"\b__shared__\b([^;{}]{1,500})")
+_ALIGNED = re.compile(r"\b(?:__align__|alignas)\s*\([^()]{0,50}\)")
+_CONSTANT = r"(?:#\s*define\s+{0}\s+|\b(?:constexpr|const)\b[^;=]{{0,200}}\b{0}\s*=\s*)\(?(\d+)\b"
 
 
 def _find_shared_array(source: str, name: str, size: int) -> tuple[str, list[int]] | None:
     """Return the type and the dimensions of the ``__shared__`` array of that name that has `size` bytes, or None.
 
-    A dimension is known if it is a number or a constant of the source. If one is not, but all arrays
-    of the name have one type, the list of dimensions is empty. None if the type has no known size, or
-    two arrays of the source fit.
+    A dimension is known if it is a number or a constant of the source. If no array of the name has
+    known dimensions and this size, but all have one type, the list of dimensions is empty. None if the
+    type has no known size, or two arrays of the source fit.
     """
     fitting, types = set(), set()
-    pattern = (
-        rf"__shared__(?:[^;(){{}}]|\b(?:__align__|alignas)\s*\([^()]*\))*?"
-        rf"\b(\w+)\s+(?:\w+[^;,]*,\s*)*{name}\s*((?:\[[^]]+\]\s*)+)[;,=]"
-    )
-    for match in re.finditer(pattern, source):
-        type_name = (
-            match[1].removeprefix("__").removesuffix("_t") if "half" in match[1] else match[1]
-        )
-        types.add(type_name)
-        dimensions = []
-        for word in re.findall(r"\[\s*([^]]+?)\s*\]", match[2]):
-            value = word if word.isdigit() else None
-            if not value and re.fullmatch(r"\w+", word):
-                constant = re.search(_CONSTANT.format(word), source)
-                value = constant[1] if constant else None
-            dimensions.append(int(value or 0))
-        if math.prod(dimensions) * _SIZES.get(type_name, 0) == size:
-            fitting.add((type_name, tuple(dimensions)))
+    for match in _SHARED_DECLARATION.finditer(source):
+        # "half a[8][8], b[16]" becomes ["half a[8][8]", " b[16]"]
+        declarators = _ALIGNED.sub(" ", match[1]).split(",")
+        words = re.findall(r"\w+", declarators[0].partition("[")[0])
+        for declarator in declarators:
+            before, bracket, behind = declarator.partition("[")
+            if len(words) < 2 or not bracket or not re.search(rf"\b{name}\s*$", before):
+                continue
+            type_name = words[-2]
+            if "half" in type_name:
+                type_name = type_name.removeprefix("__").removesuffix("_t")
+            types.add(type_name)
+            dimensions = []
+            for word in re.findall(r"\[([^]]+)\]", bracket + behind.partition("=")[0]):
+                value = word = word.strip()
+                if not word.isdigit():
+                    is_name = re.fullmatch(r"\w+", word)
+                    constant = is_name and re.search(_CONSTANT.format(word), source)
+                    value = constant[1] if constant else "0"
+                dimensions.append(int(value))
+            if dimensions and math.prod(dimensions) * _SIZES.get(type_name, 0) == size:
+                fitting.add((type_name, tuple(dimensions)))
     if len(fitting) == 1:
         type_name, dimensions = fitting.pop()
         return type_name, [*dimensions]

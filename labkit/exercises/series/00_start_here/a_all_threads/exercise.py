@@ -33,8 +33,10 @@ def _make_case(*what: int) -> Case:
 _COUNTED = "1,000 elements"
 
 
-# "rounds = n / all": the quotient is rounded down
-_ROUNDED_DOWN = re.compile(r"\b(\w+) = (n / (?:\([^;()]{1,80}\)|\w+)) *[,;]")
+# "rounds = n / all": the quotient is rounded down; groups: its name, the quotient, the divisor
+_ROUNDED_DOWN = re.compile(r"\b(\w+) = (n / (\([^;()]{1,80}\)|\w+)) *[,;]")
+_ALL = r"(?:gridDim\.x \* blockDim\.x|blockDim\.x \* gridDim\.x)"  # the number of all threads
+_LEFT_OUT = 777 % (3 * 64)
 
 
 def _explain_rounds(attempt: Attempt) -> str:
@@ -44,7 +46,11 @@ def _explain_rounds(attempt: Attempt) -> str:
         not quotient
         or not attempt.wrong.startswith("right")
         or not attempt.matches(rf"< {quotient[1]}\b")
-        or "in the last " not in attempt.wrong
+        or attempt.matches(r"\bn %")
+        or not attempt.matches(
+            rf"n / \({_ALL}\)" if quotient[3][0] == "(" else rf"\b{quotient[3]} = {_ALL} *[,;]"
+        )
+        or f"is wrong: {_LEFT_OUT} of 777 elements" not in attempt.wrong
     ):
         return ""
     return (
