@@ -164,7 +164,8 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
     suspects = [
         *map(int, re.findall(r"\d+", " ".join(re.findall(r"lines? (\d+(?:, \d+)*)", failed))))
     ]
-    mutations = list_mutations(source, suspects) if is_wrong else ()
+    # beside a sentence that is sure, other changes that help would lead away
+    mutations = list_mutations(source, suspects) if is_wrong and not is_told else ()
     # a changed word may give right results by chance, as by more work: it has to meet the goal, too
     doubtful = {apply(source, [each]) for each in mutations if not each.phrase}
     with show_progress(None, "looking for the line that has to change"):

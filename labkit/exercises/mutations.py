@@ -225,6 +225,7 @@ def _list_others(
     elif word.isdigit() and int(word) <= _LARGEST and "." not in (before, behind):
         if word in _BLOCKS:
             yield 1, "blockDim.x", 1
+            yield 1, "blockDim.x / 2", 1
         others = {2 * int(word), int(word) // 2, int(word) + 1, int(word) - 1, _WARP}
         for number in others - {int(word)} if int(word) > 3 else others - {int(word), _WARP}:
             yield 3, str(number), 1

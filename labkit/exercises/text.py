@@ -549,5 +549,7 @@ def _describe_exchanged(words: Sequence[str], right: Sequence[str]) -> str:
     if before.isidentifier() and word.isidentifier():
         if words[places[0] + 1 : places[0] + 2] == ("(",):
             return f"calls `{word}`, where another function belongs: what does each of them give to which thread?"
-        return f"has `{word}`, where another name belongs: which size or index is meant there?"
+        return (
+            f"has `{word}`, where another name belongs: which size, index or value is meant there?"
+        )
     return f"has `{word}`, where another operator belongs." if pair <= {*"+-*/%"} else ""

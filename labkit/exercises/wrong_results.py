@@ -204,8 +204,13 @@ def list_wrong_ranks(x: np.ndarray, threads: int) -> dict[str, np.ndarray]:
     is_smaller = x < x[:, None]  # [i, j]: x[j] < x[i]
     own = np.arange(n) // threads
     tiles = [is_smaller[:, first : first + threads] for first in range(0, n, threads)]
+    # zeros that fill the last tile
+    filling = np.zeros((1, -n % threads), x.dtype)
     counts = {
         "numbers that are equal are counted, too": x <= x[:, None],
+        "the last tile is filled with zeros, which are counted as numbers": np.hstack(
+            [is_smaller, filling < x[:, None]]
+        ),
         "larger numbers are counted, not smaller ones": x > x[:, None],
         "each block compares with its own numbers only": is_smaller & (own == own[:, None]),
         "the block compares with the first tile only": tiles[0],

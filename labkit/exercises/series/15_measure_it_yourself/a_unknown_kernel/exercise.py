@@ -204,6 +204,16 @@ EXERCISE = Exercise(
             lambda attempt: _is_near(attempt, "of_roof", _find_rate() / _compute_place()[1] * 100),
         ),
         Mistake(
+            "This takes the H100's rate of a copy, and the kernel ran on an H200, whose memory is faster.",
+            lambda attempt: _is_near(
+                attempt,
+                "of_roof",
+                _compute_place()[1]
+                * recorded("H200").ceilings["copy"]
+                / recorded("H100").ceilings["copy"],
+            ),
+        ),
+        Mistake(
             "This takes the memory's rate from the data sheet. The roof of this exercise is that of a copy.",
             lambda attempt: math.isclose(
                 attempt.counts[_KERNEL]["of_roof"],

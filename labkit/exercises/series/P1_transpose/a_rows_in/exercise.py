@@ -10,7 +10,8 @@ _SHAPE = "a matrix of 64 x 96"
 _LOADS = 64 * 96 / 32  # of all warps, if each element is loaded once
 _MOVED = {"unique_bytes": 2 * 4 * 64 * 96}  # in and out
 _OTHER_LENGTH = re.compile(
-    r"\bin\[[^];]*(?:\* *rows|\brows *\*)|\bout\[[^];]*(?:\* *columns|\bcolumns *\*)"
+    # not "e % columns * rows"
+    r"\bin\[[^];]*(?:\* *rows|(?<![%/] )\brows *\*)|\bout\[[^];]*(?:\* *columns|(?<![%/] )\bcolumns *\*)"
 )
 
 # "if (row >= rows && column >= columns) return;", and the condition of a copy with || in it
