@@ -15,6 +15,7 @@ from pathlib import Path
 
 from hostcuda.build import modules
 from hostcuda.build.unit import make_unit
+from hostcuda.check.bounds import needs_checks
 from hostcuda.check.mode import TOOLS
 from hostcuda.check.records import Finding, LaunchRecord, begin_with, follow, launches, take
 from hostcuda.host import cache, toolchain
@@ -30,6 +31,7 @@ __all__ = [
     "fingerprint",
     "follow",
     "launches",
+    "needs_run_without_counts",
     "precompile",
     "read_shared_bytes",
     "take",
@@ -42,6 +44,15 @@ def fills_variables() -> bool:
     CompileError if there is no compiler.
     """
     return toolchain.fills_variables(toolchain.find())
+
+
+def needs_run_without_counts(source: str, folders: Iterable[Path] = ()) -> bool:
+    """Return whether ``memcheck`` sees less of this source if ``profile`` counts, too: indices of local arrays.
+
+    Code that is counted has no checks of such indices, which would change the counts. False if all of
+    them are constants. `folders` are those of the source's own headers.
+    """
+    return needs_checks(source, folders)
 
 
 def fingerprint() -> str:

@@ -18,8 +18,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from hostcuda import processes, temporary
-from hostcuda.check.bounds import needs_checks
+from hostcuda import checking, processes, temporary
 from hostcuda.findings import list_findings
 from hostcuda.source import without_comments
 from labkit.base.errors import CheckFailed
@@ -85,7 +84,7 @@ def judge_runs(exercise: Exercise, source: str, run: Callable[[str], ChildResult
     ``HOSTCUDA_CHECK``.
     """
     result = judge(exercise, source, run(CHECKS))
-    if result.verdict != WRONG and needs_checks(source, [cuda_src()]):
+    if result.verdict != WRONG and checking.needs_run_without_counts(source, [cuda_src()]):
         again = run(WITHOUT_COUNTS)
         if list_findings(list_records(again)) or "done" not in collect_marks(again):
             return judge(exercise, source, again)
