@@ -15,6 +15,7 @@ from labkit.exercises.differences import WORD, Difference, apply, is_balanced
 from labkit.exercises.text import find_line
 
 _WARP = 32  # lanes: a number that is written for others, and others for it
+_FIRST = -1  # rank of a change that comes first also if it is in no suspected line
 _MOST = 120  # changes of a text that are listed
 _NEAR = 3  # lines before and behind a suspected one that get a barrier
 _LARGEST = 1024  # number that gets a neighbor, its double and its half
@@ -87,6 +88,7 @@ _FACTOR = re.compile(r"(?<=\* )\d+\b(?!\.)")
 # "if (i >= n) return;"
 _RETURN = re.compile(r"\bif \((\w+) >= (\w+)\)\s*(?:return;|\{\s*return;\s*\})")
 _MOST_CONDITIONS = 6  # that a suspected statement is put under
+_MOST_EXCHANGED = 3  # parameters that stand for each other
 _MOST_FACTORS = 4  # numbers in a line of which one is replaced
 _MOST_LOOPS = 6  # behind a declaration, at the beginning of which it is set again
 _MOST_BOUNDS = 4  # parameters with which an index is compared
@@ -135,6 +137,7 @@ def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Differen
     setting = _find_setting_lines(code, suspects)
     ranked.sort(
         key=lambda each: (
+            each[0] != _FIRST,
             each[1].first not in suspects,
             each[1].first not in setting,
             each[0],
@@ -172,6 +175,11 @@ def _exchange_words(code: str) -> Iterator[tuple[int, Difference]]:
         siblings = _DECLARED.findall(declaration[1])
         for name in siblings:
             names[name] = [*names.get(name, []), *(each for each in siblings if each != name)]
+    for kernel in _list_kernels(code):
+        if len(kernel.integers) <= _MOST_EXCHANGED:  # one is easily taken for another
+            for name in kernel.integers:
+                others = (each for each in kernel.integers if each != name)
+                names[name] = [*names.get(name, []), *others]
     for place, match in enumerate(matches):
         line = find_line(code, match.start())
         for rank, right, count in _list_others(words, place + 2, names):
@@ -208,6 +216,8 @@ def _list_others(
         yield 1, f"/ {behind} % {behind}", 2
     if before == "+" and word.isidentifier() and behind not in (*"*/%([.", "->"):
         yield 3, f"2 * {word}", 1
+    if word in ("+", "-") and re.fullmatch(r"[\w)\]]+", before) and behind != "1":
+        yield 3, "-" if word == "+" else "+", 1
     if word in _OTHERS:
         for other in _OTHERS[word]:
             yield 0, other, 1
@@ -228,7 +238,8 @@ def _list_others(
             yield 1, "blockDim.x / 2", 1
         others = {2 * int(word), int(word) // 2, int(word) + 1, int(word) - 1, _WARP}
         for number in others - {int(word)} if int(word) > 3 else others - {int(word), _WARP}:
-            yield 3, str(number), 1
+            # how many copies may still be under way is easily wrong by one
+            yield _FIRST if before_last == "__pipeline_wait_prior" else 3, str(number), 1
 
 
 def _drop_conditions(code: str) -> Iterator[tuple[int, Difference]]:

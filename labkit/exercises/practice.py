@@ -173,7 +173,7 @@ def softmax(random: np.random.Generator, rows: int, columns: int, highest: int) 
         "y",
         exact.astype(np.float32),
         allowed=1e-5 * exact + 1e-12,
-        mistakes=partial(list_wrong_softmaxes, powers),
+        mistakes=partial(list_wrong_softmaxes, x, powers),
     )
     return launch("softmax", x, y, rows, columns, grid=-(-rows // 4), block=(32, 4))
 

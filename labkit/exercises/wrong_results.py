@@ -28,7 +28,14 @@ def list_wrong_totals(x: np.ndarray, blocks: int, threads: int) -> dict[str, np.
     n = len(x)
     thread = np.arange(n) % (blocks * threads) % threads  # of its block
     shares = _list_shares(n, blocks, threads, "number") + _list_missing_steps(thread)
-    return {clause: x[taken].sum(keepdims=True) for clause, taken in shares}
+    # in the second tree of a block, lanes without a warp's sum still have that of warp 0
+    first_warps = x[thread < _LANES].sum(keepdims=True)
+    warps = -(-threads // _LANES)
+    return {clause: x[taken].sum(keepdims=True) for clause, taken in shares} | {
+        "the tree over the sums of the warps adds that of warp 0 also for lanes that have no warp": (
+            x.sum(keepdims=True) + (_LANES - warps) * first_warps
+        )
+    }
 
 
 def list_wrong_row_sums(x: np.ndarray, starts: np.ndarray, threads: int) -> dict[str, np.ndarray]:
@@ -84,6 +91,8 @@ def list_wrong_products(a: np.ndarray, b: np.ndarray) -> dict[str, np.ndarray]:
         "the first eight of each 16 rows of b stand in place of the last eight, too": (
             a @ b[:, lower]
         ),
+        "in each word of a the two halves are exchanged": a[:, :, step ^ 1] @ b,
+        "in each word of b the two halves are exchanged": a @ b[:, step ^ 1],
         "every step has the first 16 columns of a": a[:, :, step % 16] @ b,
         "every step has the first 16 rows of b": a @ b[:, step % 16],
     }
@@ -182,8 +191,11 @@ def _scan_in_small_steps(x: np.ndarray) -> np.ndarray:
     return part
 
 
-def list_wrong_softmaxes(powers: np.ndarray) -> dict[str, np.ndarray]:
-    """Return what wrong softmaxes give for rows of exponentials, by what they do."""
+def list_wrong_softmaxes(x: np.ndarray, powers: np.ndarray) -> dict[str, np.ndarray]:
+    """Return what wrong softmaxes of the rows of x give, by what they do.
+
+    `powers` are the exponentials of the numbers less the largest one of their row.
+    """
     columns = powers.shape[1]
     floats = powers.astype(np.float32)
     # each lane has the numbers l, l + 32 and so on of a row
@@ -191,11 +203,23 @@ def list_wrong_softmaxes(powers: np.ndarray) -> dict[str, np.ndarray]:
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         by_lanes = floats / np.tile(of_lanes, -(-columns // 32))[:, :columns]
         by_first = floats / floats[:, :32].sum(axis=1, keepdims=True)
+        filled = [_fill_with_zeros(x, count) for count in (1024 - columns, -columns % 32)]
     return {
+        # a lane may have 32 places, or as many as the longest row needs
+        "places without a number hold 0, up to 1,024, which counts as a number": filled[0],
+        "places without a number hold 0, in the last 32, which counts as a number": filled[1],
         "y has the exponentials, and nobody has divided them by their sum": powers,
         "each lane divides by the sum of its own numbers, not by that of the row": by_lanes,
         "only the first 32 numbers of a row are in its sum": by_first,
     }
+
+
+def _fill_with_zeros(x: np.ndarray, count: int) -> np.ndarray:
+    """Return the softmax of the rows of x that `count` zeros follow in each row, without the zeros' own results."""
+    x = x.astype(np.float64)
+    largest = np.maximum(x.max(axis=1, keepdims=True), 0) if count else x.max(axis=1, keepdims=True)
+    powers = np.exp(x - largest)
+    return powers / (powers.sum(axis=1, keepdims=True) + count * np.exp(-largest))
 
 
 def list_wrong_ranks(x: np.ndarray, threads: int) -> dict[str, np.ndarray]:

@@ -17,6 +17,16 @@ EXERCISE = Exercise(
     start_reaches=(800, 592),
     mistakes=(
         Mistake(
+            "The index of a half2 pointer counts pairs. So both terms are halved: (m * pixels + n) / 2. Here n alone "
+            "is.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and attempt.matches(
+                    r"(?:\(\(half2 ?\*\) ?y\)|reinterpret_cast<half2 ?\*>\(y\))\[m \* pixels \+ n / 2\]"
+                )
+            ),
+        ),
+        Mistake(
             "The index counts halves, and this pointer counts pairs of them: so the pair lies twice as far. Add "
             "m * pixels + n to y first, then convert the pointer.",
             lambda attempt: (

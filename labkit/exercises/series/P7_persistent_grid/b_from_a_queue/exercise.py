@@ -126,6 +126,15 @@ EXERCISE = Exercise(
             lambda attempt: attempt.wrong.startswith("right") and "expected 0," in attempt.wrong,
         ),
         Mistake(
+            "Several warps of the block add to the total of its row at the same time, and only atomicAdd keeps all of "
+            "their sums.",
+            lambda attempt: (
+                "race" in attempt.findings
+                and re.search(r"\buse total\[", attempt.wrong)
+                and attempt.matches(r"\btotal\[[^\];]*\] (?:\+= |= total\[)")
+            ),
+        ),
+        Mistake(
             "One thread takes a row for its block, and the others read its number in shared memory. Which barrier "
             "says that the number is there? Which one says that all threads have used it, before the next number "
             "comes?",

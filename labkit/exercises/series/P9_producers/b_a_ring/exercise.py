@@ -106,6 +106,16 @@ def _explain_first_tile(attempt: Attempt) -> str:
     )
 
 
+def _reads_behind_the_ring(attempt: Attempt) -> bool:
+    """Return whether a consumer reads the element behind the last stage, as by the report."""
+    return "out of bounds" in attempt.findings and bool(
+        re.search(
+            r"\bread of [^\n]* at \w+\[3\]\[0\] of the __shared__ array \w+, one past the end of its 3 x 96",
+            attempt.wrong,
+        )
+    )
+
+
 EXERCISE = Exercise(
     title="A ring",
     subject=Kernels(
@@ -147,6 +157,12 @@ EXERCISE = Exercise(
         ),
     ),
     mistakes=(
+        Mistake(
+            "A sum that begins in the last stage goes on in the next tile, and that lies in stage 0: behind the last "
+            "stage the ring has no element. A number's place follows from its tile, whose stage is the tile's number "
+            "% 3.",
+            _reads_behind_the_ring,
+        ),
         COUNTS_ONE_TEAM,
         Mistake(
             _explain_release,
