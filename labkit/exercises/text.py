@@ -537,6 +537,8 @@ def _describe_exchanged(words: Sequence[str], right: Sequence[str]) -> str:
             return f"has `{member}`, where `.{before}` belongs."
         return f"has `{member}`: what do x and y count here, and along which of them are lanes neighbours?"
     if before.isdigit() and word.isdigit():
+        if "__pipeline_wait_prior" in words[max(places[0] - 2, 0) : places[0]]:
+            return f"waits until at most {word} batches of copies are under way: how many may that be here?"
         if "__shared__" in words:
             return f"has the number {word}: compare the array's size with the largest index of any thread."
         if words[places[0] - 1] in _COMPARISONS:
