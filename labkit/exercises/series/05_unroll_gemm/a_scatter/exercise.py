@@ -106,7 +106,6 @@ EXERCISE = Exercise(
             lambda attempt: (
                 attempt.runs_wrong and not all(attempt.matches(limit) for limit in _LIMITS)
             ),
-            vague=True,  # a limit may also have another name
         ),
         Mistake(
             "`if (n >= pixels) return` is the guard for outputs, and there are more inputs than outputs. Remove "
