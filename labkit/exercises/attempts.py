@@ -37,7 +37,7 @@ from labkit.exercises.judge import (
 _GRADER = "labkit.exercises.grader"
 CHECKED = ("profile", *TOOLS)  # the tools of check mode in the child
 CHECKS = ",".join(CHECKED)
-# the indices of local arrays are checked, too
+# without counts, the indices of local arrays are checked, too
 WITHOUT_COUNTS = ",".join(TOOLS)
 _WORKERS = min(8, os.cpu_count() or 1)
 _CHUNK = 4  # texts that one child process runs

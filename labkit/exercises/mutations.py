@@ -107,19 +107,20 @@ def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Differen
         The numbers of the lines that a finding names. Barriers are added near them alone.
     """
     code = code_only(source)
+    kernels = _list_kernels(code)
     begin = code.find("{", max(code.find("__global__"), 0))  # of the first kernel's body
     found = [
         *_set_again_in_loops(code),
         *_set_before_loops(code),
-        *_keep_threads(code),
-        *_replace_factors(code),
-        *_exchange_words(code),
+        *_keep_threads(code, kernels),
+        *_replace_factors(code, kernels),
+        *_exchange_words(code, kernels),
         *_exchange_twice(code),
         *_exchange_quotients(code),
         *_drop_conditions(code),
         *_add_barriers(code, suspects),
         *_add_conditions(code, suspects),
-        *_add_bounds(code, suspects),
+        *_add_bounds(code, kernels, suspects),
         *_exchange_statements(code),
         *_exchange_elements(code),
         *_repeat_behind_loops(code),
@@ -166,7 +167,7 @@ def _find_setting_lines(code: str, suspects: Collection[int]) -> set[int]:
     }
 
 
-def _exchange_words(code: str) -> Iterator[tuple[int, Difference]]:
+def _exchange_words(code: str, kernels: Sequence[_KernelPart]) -> Iterator[tuple[int, Difference]]:
     """Yield changes of a word or two, each with its rank: comparisons have 0, numbers 3."""
     matches = [*WORD.finditer(code)]
     words = ["", "", *(match[0] for match in matches), "", ""]
@@ -175,7 +176,7 @@ def _exchange_words(code: str) -> Iterator[tuple[int, Difference]]:
         siblings = _DECLARED.findall(declaration[1])
         for name in siblings:
             names[name] = [*names.get(name, []), *(each for each in siblings if each != name)]
-    for kernel in _list_kernels(code):
+    for kernel in kernels:
         if len(kernel.integers) <= _MOST_EXCHANGED:  # one is easily taken for another
             for name in kernel.integers:
                 others = (each for each in kernel.integers if each != name)
@@ -292,9 +293,11 @@ def _add_conditions(code: str, suspects: Collection[int]) -> Iterator[tuple[int,
                 yield 0, Difference(begin, begin, f"if ({condition}) ", line, line, phrase)
 
 
-def _add_bounds(code: str, suspects: Collection[int]) -> Iterator[tuple[int, Difference]]:
+def _add_bounds(
+    code: str, kernels: Sequence[_KernelPart], suspects: Collection[int]
+) -> Iterator[tuple[int, Difference]]:
     """Yield the suspected statements under the condition that an index is less than a parameter of the kernel."""
-    for kernel in _list_kernels(code):
+    for kernel in kernels:
         for statement in _STATEMENT.finditer(code, kernel.begin, kernel.end):
             line, begin = find_line(code, statement.start(1)), statement.start(1)
             if line not in suspects or _LOOP.match(statement[1]):
@@ -328,12 +331,12 @@ def _list_kernels(code: str) -> list[_KernelPart]:
     return found
 
 
-def _replace_factors(code: str) -> Iterator[tuple[int, Difference]]:
+def _replace_factors(code: str, kernels: Sequence[_KernelPart]) -> Iterator[tuple[int, Difference]]:
     """Yield each line in which a number is a factor, ``* 8``, with a parameter or half of it in place of the number.
 
     The number is replaced at all places of the line where it is a factor.
     """
-    for kernel in _list_kernels(code):
+    for kernel in kernels:
         for start, number, line in _list_lines(code, kernel.begin, kernel.end):
             factors = _FACTOR.findall(line)
             if len(factors) > _MOST_FACTORS:
@@ -471,7 +474,7 @@ def _set_before_loops(code: str) -> Iterator[tuple[int, Difference]]:
             )
 
 
-def _keep_threads(code: str) -> Iterator[tuple[int, Difference]]:
+def _keep_threads(code: str, kernels: Sequence[_KernelPart]) -> Iterator[tuple[int, Difference]]:
     """Yield each early return of threads without an element as a condition at each use of the element.
 
     ``if (i >= n) return;`` goes; x[i] is read as x[i < n ? i : 0], and written under ``if (i < n)``. So
@@ -479,7 +482,7 @@ def _keep_threads(code: str) -> Iterator[tuple[int, Difference]]:
     """
     if "__shared__" not in code:
         return
-    for kernel in _list_kernels(code):
+    for kernel in kernels:
         for match in _RETURN.finditer(code, kernel.begin, kernel.end):
             index, bound = match.groups()
             line, rest = find_line(code, match.start()), code[match.end() : kernel.end]
@@ -488,7 +491,7 @@ def _keep_threads(code: str) -> Iterator[tuple[int, Difference]]:
                 rf"^([ \t]*)(?=\w+{assigned})", rf"\1if ({index} < {bound}) ", rest, flags=re.M
             )
             rest = re.sub(
-                rf"\[{index}\](?!\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--))",
+                rf"(?!{assigned})\[{index}\](?!\s*(?:\+\+|--))",
                 f"[{index} < {bound} ? {index} : 0]",
                 rest,
             )

@@ -121,7 +121,7 @@ def _list_shares(n: int, blocks: int, threads: int, what: str) -> list[tuple[str
         (f"the last thread of each block adds no {what}", thread < threads - 1),
         (f"the threads of block 0 add no {what}", block > 0),
     ]
-    # remainder -> the first of the usual widths with which it is left; 1 is the last element alone
+    # remainder -> a width with which it is left, the likeliest: the last one. 1 is the last element alone
     widths = {n % width: width for width in (32, 16, 8, 2, 4)}
     shares += [
         (
