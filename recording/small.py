@@ -200,11 +200,12 @@ def to_markdown(table: pd.DataFrame) -> str:
         f"PyTorch{first['software'].partition('PyTorch')[2]}.",
         "",
         "- *First number:* the time of one call of the kernel. Before it, the L2 cache was filled with other data.",
-        f"- *Second number:* the mean time of a call in a CUDA graph of {PASSES} calls of the kernel.",
-        f"- *Run:* the kernels of a layer were measured alternately in one run. The table has medians of "
-        f"{first['repeat']} times. cuDNN's times are those of the faster of two layouts.",
-        f"- *Bound:* the time of an empty kernel, plus the reference time of {one_each} images. The GPU has {one_each} "
-        f"multiprocessors: with one image on each, {BATCH} images take as long as {one_each}.",
+        f"- *Second number:* the time of a CUDA graph with {PASSES} calls of the kernel, divided by {PASSES}.",
+        f"- *Run:* the kernels of a layer were measured alternately in one run. Each number is the median of "
+        f"{first['repeat']} measurements. cuDNN's times are those of the faster of two layouts.",
+        f"- *Bound:* an estimate of the shortest possible time. It is the time of an empty kernel, plus the reference "
+        f"time of {one_each} images. The GPU has {one_each} multiprocessors: with one image on each, {BATCH} images "
+        f"take as long as {one_each}.",
         "",
         *heading,
     ]

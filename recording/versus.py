@@ -218,8 +218,8 @@ def to_markdown(table: pd.DataFrame) -> str:
         f"- *Run:* all kernels were measured alternately in one run, {first['repeat']} times each. The table has the "
         "medians. All results were checked before and after the run."
         + (
-            " Some kernels were measured twice in the run: the two medians of such a kernel differ by up to "
-            f"{100 * noise:.1f} %."
+            f" To find the noise, some kernels were measured {first['repeat']} more times in the run. The two medians "
+            f"of each of these kernels differ by up to {100 * noise:.1f} %."
             if noise
             else ""
         ),

@@ -222,7 +222,8 @@ def test_what_is_said_of_the_network_beside_pytorch_is_what_was_recorded():
     )
     ratios = over(100, "device", "float32")
     assert (
-        "PyTorch's fastest way takes {} times as long in half precision, and {} times as long in TF32."
+        "In half precision, PyTorch's fastest way takes {} times as long as our kernel. In TF32, PyTorch's fastest way "
+        "takes {} times as long as our kernel in float."
     ).format(*ratios) in words
 
 
@@ -1151,10 +1152,10 @@ def test_what_is_said_of_one_algorithm_in_two_tools_is_what_was_recorded():
     times = experiment.set_index("kernel")["ms"].drop("10 speed of light, again")
     assert f"| {' | '.join(f'{format_digits(ms)} ms' for ms in times)} |" in words
     rung, plain, squares, _ = times
-    assert f"kernel from above takes {plain / rung:.2f} times as long as kernel 10" in words
+    assert f"implicit matrix product takes {plain / rung:.2f} times as long as kernel 10" in words
     assert (
-        f"squares of 2 × 2 outputs is {plain / squares:.2f} times as fast as the one from above. Then Triton still "
-        f"takes {squares / rung:.2f} times as long as kernel 10."
+        f"kernel for squares is {plain / squares:.2f} times as fast as its implicit matrix product, but still takes "
+        f"{squares / rung:.2f} times as long as kernel 10."
     ) in words
 
 
@@ -1264,12 +1265,11 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
         (first, first_ms), (label, ms) = floats[layer.network, 1, 100].nsmallest(2).items()
         assert first == "07 tuning" and label.startswith("11 ")
         ahead.append(f"{100 * (ms / first_ms - 1):.0f} %")
-    assert label != "11 split floats"  # on lenet72; the ladder has no `wgmma` with 100 images
-    ladder = h200.op_ms("11 split floats", layers[0], 100) / h200.op_ms(7, layers[0], 100) - 1
-    assert 100 * ladder > int(ahead[0].split()[0])
+    # more than the same kernel in two runs
+    assert int(ahead[0].split()[0]) > int(most[100].split()[0])
     assert (
         f"On lenet72, kernel 11 takes only {ahead[1]} longer than kernel 07, which may be noise. "
-        f"On lenet86, kernel 11 takes at least {ahead[0]} longer"
+        f"On lenet86, kernel 11 takes {ahead[0]} longer, which is no noise"
     ) in words
 
 

@@ -115,7 +115,7 @@ def describe_references(name: str) -> str:
         f"{tera['reference_bandwidth']}B/s, and the time to compute its products at "
         f"{tera['reference_float32']}FLOP/s (FP32), {tera['tf32_gemm']}FLOP/s (TF32) or "
         f"{tera['float16_gemm']}FLOP/s (FP16). For kernel 11, each product counts as three products in FP16. These "
-        "rates are no upper limits: a kernel can be faster than its reference time."
+        "rates are below the GPU's peak rates, so a kernel can be faster than its reference time."
     )
 
 
