@@ -119,9 +119,10 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
         'The column "kernels of the lab" is about the kernels of the convolution lab, which have no planted bugs. '
         '"Clean" means that the tool reports nothing about them. The words "changed after the run" stand '
         "before the kernels whose source has changed since the tool checked them.\n\n"
-        "The next table says how many bugs of each kind each tool finds, and names the kernels whose bug it misses. "
-        'For an access to an invalid address, the column "kind of bug" says where the address is: "by one" means one '
-        'element beyond the array, and "into the neighbour" means so far beyond it that another array may be there.\n\n'
+        "Each row of the next table is about one kind of bug. It says how many bugs of this kind each tool finds, and "
+        "names the kernels whose bugs the tool misses. The name of a kind can say where an invalid address is. "
+        '"By one" means one element beyond the end of the array. "Into the neighbour" means further beyond the end, '
+        "where another array may be.\n\n"
         "| kind of bug | tool | CPU engine | compute-sanitizer |\n|---|---|---|---|\n"
     )
     kernels_by_kind: dict[tuple[str, str], list[str]] = {}

@@ -80,7 +80,6 @@ def write_page() -> str:
     }
     counts["end in an error or are refused"] = len(lines) - sum(counts.values())
     summary = "\n".join(f"| {words} | {count} |" for words, count in counts.items())
-    device = f"{results['device']} (driver {results['driver']}, {results['date']})"
     version = f"compute-sanitizer {results['compute-sanitizer']}"
     text = f"""# Planted mistakes of asynchronous programs: check mode and compute-sanitizer
 
@@ -102,8 +101,8 @@ Each program has numbered mistakes, which a comment at the beginning of the prog
 | `tensor_map`, `product_ring` | copies of tiles by tensor maps; in `product_ring` also matrix products |
 | `stmatrix`, `wgmma` | matrices in shared memory, and their products |
 
-Each program with a mistake ran four times on a GPU, or once if it hung. The GPU was
-an {device}. The mistakes had these consequences:
+Each mistake was compiled into its program. Then this program ran four times, or once if it hung. It ran on
+{results["date"]}, on an {results["device"]} with driver {results["driver"]}. The mistakes had these consequences:
 
 | mistakes that | of {len(lines)} |
 |---|---:|
