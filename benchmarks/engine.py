@@ -297,7 +297,7 @@ def measure(rounds: int) -> str:
         text += [
             "",
             "Other processes slowed the measurements down: the load average (how many threads run or wait for a "
-            f"processor) was {load:.1f} before the start.",
+            f"processor) was {load:.1f} before the first measurement.",
         ]
     return "\n".join(text)
 

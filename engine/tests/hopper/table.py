@@ -101,7 +101,7 @@ Each program has numbered mistakes, which a comment at the beginning of the prog
 | `tensor_map`, `product_ring` | copies of tiles by tensor maps; in `product_ring` also matrix products |
 | `stmatrix`, `wgmma` | matrices in shared memory, and their products |
 
-Each mistake was compiled into its program. Then this program ran four times, or once if it hung. It ran on
+For each mistake, a program with this mistake ran four times, or once if it hung. The programs ran on
 {results["date"]}, on an {results["device"]} with driver {results["driver"]}. The mistakes had these consequences:
 
 | mistakes that | of {len(lines)} |
