@@ -203,9 +203,9 @@ def to_markdown(table: pd.DataFrame) -> str:
         f"- *Second number:* the time of a CUDA graph with {PASSES} calls of the kernel, divided by {PASSES}.",
         f"- *Run:* the kernels of a layer were measured alternately in one run. Each number is the median of "
         f"{first['repeat']} measurements. cuDNN's times are those of the faster of two layouts.",
-        f"- *Bound:* an estimate of the shortest possible time. It is the time of an empty kernel, plus the reference "
-        f"time of {one_each} images. The GPU has {one_each} multiprocessors: with one image on each, {BATCH} images "
-        f"take as long as {one_each}.",
+        f"- *Bound:* an estimate of the shortest possible time, if each multiprocessor computes one image. The GPU has "
+        f"{one_each} multiprocessors, so {BATCH} images then take as long as {one_each} images. The bound is the "
+        f"reference time of {one_each} images, plus the time of an empty kernel.",
         "",
         *heading,
     ]
@@ -220,9 +220,9 @@ def to_markdown(table: pd.DataFrame) -> str:
     lines += [
         f"| {NOTHING} | {' | '.join(nothing)} |",
         "",
-        "Each entry of this table has three numbers, in microseconds: the time of one call of the kernel in a CUDA "
-        f"graph with {FEW} images, its time with {one_each} images, and how much longer {2 * one_each} images take "
-        f"than {one_each}.",
+        f"This table has times of one call in a CUDA graph, in microseconds. The first number is the time for {FEW} "
+        f"images. The second number is the time for {one_each} images. The third number says how much longer "
+        f"{2 * one_each} images take than {one_each} images.",
         "",
         *heading,
     ]

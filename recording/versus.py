@@ -224,7 +224,8 @@ def to_markdown(table: pd.DataFrame) -> str:
             else ""
         ),
         f"- *cuDNN* was measured in two data layouts, with {' or '.join(plans)}. The table has the shortest time.",
-        "- *Bold:* for each layer and number of images, the fastest kernel for halves, and the fastest for floats.",
+        "- *Bold:* for each layer and number of images, the times of two kernels are bold: the fastest kernel for "
+        "halves, and the fastest kernel for floats.",
         "- *Precision:* kernel 10 and the rows with FP16 read and write halves. All other rows read and write floats. "
         "The rows with TF32 round the inputs.",
         "",
