@@ -121,8 +121,8 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
         "before the kernels whose source has changed since the tool checked them.\n\n"
         "Each row of the next table is about one kind of bug. It says how many bugs of this kind each tool finds, and "
         'names the kernels whose bugs the tool misses. "By one" means that the kernel accesses the first element '
-        'beyond the end of an array. "Into the neighbour" means that the access is further beyond the end, and '
-        "reaches another array.\n\n"
+        'beyond the end of an array. "Into the neighbour" means that the access is further beyond the end, '
+        "where another array can be.\n\n"
         "| kind of bug | tool | CPU engine | compute-sanitizer |\n|---|---|---|---|\n"
     )
     kernels_by_kind: dict[tuple[str, str], list[str]] = {}
