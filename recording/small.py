@@ -203,9 +203,10 @@ def to_markdown(table: pd.DataFrame) -> str:
         f"- *Second number:* the time of a CUDA graph with {PASSES} calls of the kernel, divided by {PASSES}.",
         f"- *Run:* the kernels of a layer were measured alternately in one run. Each number is the median of "
         f"{first['repeat']} measurements. cuDNN's times are those of the faster of two layouts.",
-        f"- *Bound:* an estimate of the shortest possible time, if each multiprocessor computes one image. The GPU has "
-        f"{one_each} multiprocessors, so {BATCH} images then take as long as {one_each} images. The bound is the "
-        f"reference time of {one_each} images, plus the time of an empty kernel.",
+        f"- *Bound:* an estimate of the shortest possible time, if a multiprocessor computes whole images. With "
+        f"{BATCH} images, {one_each - BATCH} of the {one_each} multiprocessors have no work, so {BATCH} images take as "
+        f"long as {one_each} images. The bound is the reference time of {one_each} images, plus the time of an "
+        "empty kernel.",
         "",
         *heading,
     ]
@@ -221,8 +222,8 @@ def to_markdown(table: pd.DataFrame) -> str:
         f"| {NOTHING} | {' | '.join(nothing)} |",
         "",
         f"This table has times of one call in a CUDA graph, in microseconds. The first number is the time for {FEW} "
-        f"images. The second number is the time for {one_each} images. The third number says how much longer "
-        f"{2 * one_each} images take than {one_each} images.",
+        f"images. The second number is the time for {one_each} images. The third number is the time for "
+        f"{2 * one_each} images minus the time for {one_each} images.",
         "",
         *heading,
     ]

@@ -1006,8 +1006,11 @@ def test_what_limits_the_fastest_kernels_is_in_their_table():
     busiest = [max(units) for _, *units in second]
     assert busiest == [l1 for *_, l1, _, _ in second[:2]] + [tensor for *_, tensor, _ in second[2:]]
     assert busiest[0] == busiest[1]
-    assert f"in half precision (busy for {busiest[0]:.0f} % of the time)" in text
-    assert f"tensor cores in float ({min(busiest[2:]):.0f} to {max(busiest[2:]):.0f} %)" in text
+    assert f"the L1 data pipe: it is busy for {busiest[0]:.0f} % of the time" in text
+    assert (
+        f"cores: they are busy for {min(busiest[2:]):.0f} to {max(busiest[2:]):.0f} % of the time"
+        in text
+    )
 
 
 def test_the_networks_table_is_what_was_recorded():

@@ -114,8 +114,9 @@ def describe_references(name: str) -> str:
         "The reference time is the longer of two times: the time to move the layer's bytes at "
         f"{tera['reference_bandwidth']}B/s, and the time to compute its products at "
         f"{tera['reference_float32']}FLOP/s (FP32), {tera['tf32_gemm']}FLOP/s (TF32) or "
-        f"{tera['float16_gemm']}FLOP/s (FP16). For kernel 11, each product counts as three products in FP16. These "
-        "rates are below the GPU's peak rates, so a kernel can be faster than its reference time."
+        f"{tera['float16_gemm']}FLOP/s (FP16). These rates are close to measured rates. The "
+        "GPU's peak rates are higher, so a kernel can be faster than its reference time. For kernel 11, each product "
+        "counts as three products in FP16."
     )
 
 
