@@ -43,6 +43,9 @@ def run_texts(folder: Path, number: int) -> None:
 
     `write_texts` has written them; `number` is that of the case. Their arrays and events go to their folders.
     """
+    # once for all texts: most exercises need it, and what it imports
+    import labkit.exercises.practice  # noqa: F401
+
     for own_folder in sorted(path for path in folder.iterdir() if path.name.isdecimal()):
         if process := os.fork():  # this process only waits for the new one
             os.waitpid(process, 0)

@@ -16,7 +16,7 @@ from labkit.exercises.text import find_line
 
 _WARP = 32  # lanes: a number that is written for others, and others for it
 _FIRST = -1  # rank of a change that comes first also if it is in no suspected line
-_MOST = 120  # changes of a text that are listed
+_MOST = 160  # changes of a text that are listed
 _NEAR = 3  # lines before and behind a suspected one that get a barrier
 _LARGEST = 1024  # number that gets a neighbor, its double and its half
 # what a word is mistaken for
@@ -67,7 +67,7 @@ _STATEMENT = re.compile(
     r"[\w*(][^{}\n]{0,300};)[ \t]*$",
     re.MULTILINE,
 )
-_CONDITION = re.compile(r"\bif \((.{1,200})\)[^()\n]*$", re.MULTILINE)
+_CONDITION = re.compile(r"\bif (?=\()")
 # "> rows || c >": the comparison, what is between, and the comparison again
 _TWICE = re.compile(
     r"(?<![<>=\-])([<>]=?)(?![<>=])([^<>;{}\n]{1,200}(?:\|\||&&)[^<>;{}\n]{1,100})(\1)(?![<>=])"
@@ -86,35 +86,72 @@ _KERNEL = re.compile(r"\b__global__\s+(?:void\s+)?\w+\s*\(")
 _INTEGERS = re.compile(r"\b(?:int|unsigned|size_t) (\w+)\s*(?:,|$)")
 _FACTOR = re.compile(r"(?<=\* )\d+\b(?!\.)")
 # "if (i >= n) return;"
+_NAME = re.compile(r"\b[A-Za-z_]\w*\b(?!\.)")
+_BOUNDED = re.compile(r"\w (?:<|>=) ([A-Za-z_]\w*)\b(?![\[(.])")
+# "ROWS + 8"
+_TERM = re.compile(r"\b([A-Za-z_]\w*) ([+-]) (\d{1,4})\b")
+# a call whose arguments have no further brackets than an index
+# "m * Ho + " in an index
+_SUMMAND = re.compile(r"(?<=[\[(])[\w.]+(?: \* [\w.]+)* \+ (?=[\w(])")
+_CALL = re.compile(r"\b([A-Za-z_]\w*)\(((?:[^()\[\];{}\n]|\[[^\[\]\n]{0,100}\]){3,200})\)")
+_COPIES = re.compile(r"\bfor \((auto )(?=\w+ :)")
+_CARRY = re.compile(r"\bif (?=\((\w+) >=? (\w+)\)\s*\{?\s*\1 -= \2\b)")
+# "float top = 0;"
+_START = re.compile(r"\b(?:float|double) (\w+) = (0(?:\.0*)?f?)(?=[,;])")
+# "Ho * Wo": the pixels of an output, and of an input
+_SIZES = re.compile(r"\b(?:Ho \* Wo|H \* W)\b")
+_ROUNDS_UP = re.compile(
+    r"- ?1\) ?/"
+)  # without it, "(n + 31) / 32" is too large, which may do no harm
+_ROUNDED = re.compile(r"\b([A-Za-z_]\w*) / (\d+|[A-Za-z_]\w*)(?=[,;)])")
+# a condition before a statement that does not leave the kernel or the loop, and has no else
+_GUARD = re.compile(
+    r"\bif \([^;{}\n]{1,200}\)(?=\s*(?!return|break|continue)\w[^;{}]{0,300}(?:;|\{)(?!\s*else\b))"
+)
+_EARLY = re.compile(r"\bif \([^;{}\n]{1,200}\)\s*(?:return;|\{\s*return;\s*\})")
 _RETURN = re.compile(r"\bif \((\w+) >= (\w+)\)\s*(?:return;|\{\s*return;\s*\})")
 _MOST_CONDITIONS = 6  # that a suspected statement is put under
 _MOST_EXCHANGED = 3  # parameters that stand for each other
 _MOST_FACTORS = 4  # numbers in a line of which one is replaced
 _MOST_LOOPS = 6  # behind a declaration, at the beginning of which it is set again
 _MOST_BOUNDS = 4  # parameters with which an index is compared
+_MOST_PAIRS = 24  # of an index and a bound
 _MOST_ELEMENTS = 6  # of a list whose elements are exchanged
 
 
-def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Difference]:
+def list_mutations(
+    source: str, suspects: Collection[int] = (), solution: str = ""
+) -> list[Difference]:
     """Return small changes of a wrong kernel, to be tried one by one: one that helps tells where the mistake is.
 
-    Those in suspected lines come first, then those that undo the more frequent mistakes.
+    Those in suspected lines come first, then those in lines that the solution does not have, then those
+    that undo the more frequent mistakes.
 
     Parameters
     ----------
     source : str
     suspects : collection of int
         The numbers of the lines that a finding names. Barriers are added near them alone.
+    solution : str
+        The text of right code.
     """
     code = code_only(source)
     kernels = _list_kernels(code)
     begin = code.find("{", max(code.find("__global__"), 0))  # of the first kernel's body
     found = [
+        *_drop_returns(code, kernels),
+        *_repeat_carries(code),
+        *_refer_to_elements(code),
+        *_replace_starts(code),
+        *_exchange_sizes(code),
+        *_round_up(code),
+        *_drop_guards(code, kernels),
         *_set_again_in_loops(code),
         *_set_before_loops(code),
         *_keep_threads(code, kernels),
         *_replace_factors(code, kernels),
         *_exchange_words(code, kernels),
+        *_exchange_names(code, kernels),
         *_exchange_twice(code),
         *_exchange_quotients(code),
         *_drop_conditions(code),
@@ -122,11 +159,20 @@ def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Differen
         *_add_conditions(code, suspects),
         *_add_bounds(code, kernels, suspects),
         *_exchange_statements(code),
+        *_exchange_arguments(code),
+        *_repeat_terms(code),
+        *_drop_terms(code),
         *_exchange_elements(code),
         *_repeat_behind_loops(code),
         *_shift_indices(code),
         *_leave_out_statements(code),
     ]
+    right = {tuple(WORD.findall(line)) for line in code_only(solution).split("\n")}
+    own = {  # the numbers of the lines that the solution does not have
+        number
+        for number, line in enumerate(code.split("\n"), 1)
+        if tuple(WORD.findall(line)) not in right
+    }
     # (rank, 0 is the likeliest; change). Left out are changes before the first kernel's body, and of a
     # string: `code`, from which they are made, does not have it.
     ranked = [
@@ -140,6 +186,8 @@ def list_mutations(source: str, suspects: Collection[int] = ()) -> list[Differen
         key=lambda each: (
             each[0] != _FIRST,
             each[1].first not in suspects,
+            each[1].first not in own & setting,
+            each[1].first not in own,
             each[1].first not in setting,
             each[0],
         )
@@ -171,6 +219,18 @@ def _exchange_words(code: str, kernels: Sequence[_KernelPart]) -> Iterator[tuple
     """Yield changes of a word or two, each with its rank: comparisons have 0, numbers 3."""
     matches = [*WORD.finditer(code)]
     words = ["", "", *(match[0] for match in matches), "", ""]
+    names = _list_siblings(code, kernels)
+    for place, match in enumerate(matches):
+        line = find_line(code, match.start())
+        if _ROUNDS_UP.match(code, match.start()):
+            continue
+        for rank, right, count in _list_others(words, place + 2, names):
+            end = matches[place + count - 1].end()
+            yield rank, Difference(match.start(), end, right, line, line)
+
+
+def _list_siblings(code: str, kernels: Sequence[_KernelPart]) -> dict[str, list[str]]:
+    """Return the names that each name is easily taken for: those that are declared together with it, and usual ones."""
     names = {name: [*others] for name, others in _NAMES.items()}
     for declaration in _DECLARATION.finditer(code):
         siblings = _DECLARED.findall(declaration[1])
@@ -181,11 +241,24 @@ def _exchange_words(code: str, kernels: Sequence[_KernelPart]) -> Iterator[tuple
             for name in kernel.integers:
                 others = (each for each in kernel.integers if each != name)
                 names[name] = [*names.get(name, []), *others]
-    for place, match in enumerate(matches):
-        line = find_line(code, match.start())
-        for rank, right, count in _list_others(words, place + 2, names):
-            end = matches[place + count - 1].end()
-            yield rank, Difference(match.start(), end, right, line, line)
+    return names
+
+
+def _exchange_names(code: str, kernels: Sequence[_KernelPart]) -> Iterator[tuple[int, Difference]]:
+    """Yield each line with two names exchanged that are easily taken for each other, and stand in it once each."""
+    names = _list_siblings(code, kernels)
+    for start, number, line in _list_lines(code, 0, len(code)):
+        places: dict[str, list[re.Match]] = {}
+        for match in _NAME.finditer(line):
+            places.setdefault(match[0], []).append(match)
+        for one, other in combinations(places, 2):
+            if other not in names.get(one, ()) or len(places[one]) + len(places[other]) > 2:
+                continue
+            first, second = places[one][0], places[other][0]
+            right = f"{other}{line[first.end() : second.start()]}{one}"
+            phrase = f"with `{one}` and `{other}` exchanged in line {number}"
+            begin, end = start + first.start(), start + second.end()
+            yield 1, Difference(begin, end, right, number, number, phrase)
 
 
 def _exchange_twice(code: str) -> Iterator[tuple[int, Difference]]:
@@ -217,8 +290,12 @@ def _list_others(
         yield 1, f"/ {behind} % {behind}", 2
     if before == "+" and word.isidentifier() and behind not in (*"*/%([.", "->"):
         yield 3, f"2 * {word}", 1
+    if behind == "+" and word.isidentifier() and before in (*"[(=,",):
+        yield 1 if second == "2" else 3, f"2 * {word}", 1
     if word in ("+", "-") and re.fullmatch(r"[\w)\]]+", before) and behind != "1":
         yield 3, "-" if word == "+" else "+", 1
+    if before == "*" and word.isidentifier() and behind in (*")];,", "+"):
+        yield 3, f"{word} * {_WARP}", 1
     if word in _OTHERS:
         for other in _OTHERS[word]:
             yield 0, other, 1
@@ -278,10 +355,11 @@ def _add_barriers(code: str, suspects: Collection[int]) -> Iterator[tuple[int, D
 
 def _add_conditions(code: str, suspects: Collection[int]) -> Iterator[tuple[int, Difference]]:
     """Yield the suspected statements under each condition that the kernel asks in another line."""
+    pairs = {begin: end for begin, end, _ in find_pairs(code, "()")}
     conditions = {
-        match[1]: find_line(code, match.start())
+        code[match.end() + 1 : pairs[match.end()]]: find_line(code, match.start())
         for match in _CONDITION.finditer(code)
-        if is_balanced(match[1])
+        if match.end() in pairs
     }
     for statement in _STATEMENT.finditer(code):
         line, begin = find_line(code, statement.start(1)), statement.start(1)
@@ -303,7 +381,14 @@ def _add_bounds(
             if line not in suspects or _LOOP.match(statement[1]):
                 continue
             indices = dict.fromkeys(index for _, index in _INDEXED.findall(statement[1]))
-            for index, bound in product(indices, kernel.integers):
+            names = dict.fromkeys(name for index in indices for name in _NAME.findall(index))
+            bounds = dict.fromkeys(_BOUNDED.findall(code, kernel.begin, kernel.end))
+            pairs = [
+                *product(indices, kernel.integers),
+                # a variable of the index and what another one is compared with
+                *((name, bound) for name, bound in product(names, bounds) if name != bound),
+            ]
+            for index, bound in pairs[:_MOST_PAIRS]:
                 condition = f"{index} < {bound}"
                 phrase = f"with the condition `{condition}` before line {line}"
                 yield 0, Difference(begin, begin, f"if ({condition}) ", line, line, phrase)
@@ -390,6 +475,99 @@ def _exchange_elements(code: str) -> Iterator[tuple[int, Difference]]:
             phrase = f"with the values of `{one[1]}[{one[2]}]` and `{one[1]}[{other[2]}]` exchanged"
             right = f"{other[3]}{between}{one[3]}"
             yield 2, Difference(one.start(3), other.end(3), right, first, last, phrase)
+
+
+def _exchange_arguments(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each two neighboring arguments of a call, as in ``make_half2(low, high)``, exchanged."""
+    for match in _CALL.finditer(code):
+        arguments = [match[2][slice(*span)].strip() for span in split_spans(match[2], ",")]
+        line = find_line(code, match.start())
+        if match[1] in ("if", "for", "while") or not 2 <= len(arguments) <= _MOST_ELEMENTS:
+            continue
+        for place, (one, other) in enumerate(pairwise(arguments)):
+            if one != other:
+                right = ", ".join([*arguments[:place], other, one, *arguments[place + 2 :]])
+                phrase = f"with arguments {place + 1} and {place + 2} of `{match[1]}` in line {line} exchanged"
+                yield 3, Difference(match.start(2), match.end(2), right, line, line, phrase)
+
+
+def _repeat_terms(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each use of a name to which a number is added elsewhere, as in ``ROWS + 8``, with this number added."""
+    added = {match[1]: match[0] for match in _TERM.finditer(code)}
+    for match in _NAME.finditer(code):
+        name, line = match[0], find_line(code, match.start())
+        is_declared = code.startswith(" = ", match.end())
+        if name in added and not is_declared and not code.startswith(added[name], match.start()):
+            phrase = f"with `{added[name]}` in place of `{name}` in line {line}"
+            right = f"({added[name]})"
+            yield 1, Difference(match.start(), match.end(), right, line, line, phrase)
+
+
+def _refer_to_elements(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each loop ``for (auto each : sums)`` over copies of elements with references to them."""
+    for match in _COPIES.finditer(code):
+        line = find_line(code, match.start())
+        phrase = f"with `auto &` in place of `auto`, which copies each element, in line {line}"
+        yield 0, Difference(match.start(1), match.end(1), "auto &", line, line, phrase)
+
+
+def _replace_starts(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each largest or smallest number that begins with 0, beginning with an infinity."""
+    for match in _START.finditer(code):
+        name, line = match[1], find_line(code, match.start())
+        for kind, infinity in (("max", "-INFINITY"), ("min", "INFINITY")):
+            if re.search(rf"\b{name} = f?{kind}f?\(", code):
+                phrase = f"with `{name} = {infinity}` in place of 0 in line {line}"
+                yield 0, Difference(match.start(2), match.end(2), infinity, line, line, phrase)
+
+
+def _exchange_sizes(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each ``Ho * Wo`` with ``H * W`` in its place, and the other way round."""
+    for match in _SIZES.finditer(code):
+        line, right = find_line(code, match.start()), "H * W" if "o" in match[0] else "Ho * Wo"
+        phrase = f"with `{right}` in place of `{match[0]}` in line {line}"
+        yield 0, Difference(match.start(), match.end(), right, line, line, phrase)
+
+
+def _round_up(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each quotient that stands alone, as in ``tiles = n / 96``, rounded up."""
+    for match in _ROUNDED.finditer(code):
+        line = find_line(code, match.start())
+        phrase = f"with the quotient `{match[0]}` in line {line} rounded up"
+        right = f"({match[1]} + {match[2]} - 1) / {match[2]}"
+        yield 1, Difference(match.start(), match.end(), right, line, line, phrase)
+
+
+def _drop_guards(code: str, kernels: Sequence[_KernelPart]) -> Iterator[tuple[int, Difference]]:
+    """Yield the kernel without each condition before a statement: threads may miss work that others need."""
+    for kernel in kernels:
+        for match in _GUARD.finditer(code, kernel.begin, kernel.end):
+            if is_balanced(match[0]):
+                line = find_line(code, match.start())
+                yield 1, Difference(match.start(), match.end(), "", line, line)
+
+
+def _drop_terms(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each sum in brackets without its first term: it may be in a pointer or a variable already."""
+    for match in _SUMMAND.finditer(code):
+        line = find_line(code, match.start())
+        yield 2, Difference(match.start(), match.end(), "", line, line)
+
+
+def _repeat_carries(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each ``if (p >= K) p -= K;`` as a loop: once may not be enough."""
+    for match in _CARRY.finditer(code):
+        line = find_line(code, match.start())
+        phrase = f"with `while` in place of `if` in line {line}"
+        yield 0, Difference(match.start(), match.start() + 2, "while", line, line, phrase)
+
+
+def _drop_returns(code: str, kernels: Sequence[_KernelPart]) -> Iterator[tuple[int, Difference]]:
+    """Yield the kernel without each of its early returns: threads may miss work that other threads need."""
+    for kernel in kernels:
+        for match in _EARLY.finditer(code, kernel.begin, kernel.end):
+            line, last = find_line(code, match.start()), find_line(code, match.end())
+            yield _FIRST, Difference(match.start(), match.end(), "", line, last)
 
 
 def _list_loops(code: str) -> Iterator[tuple[int, int, int]]:

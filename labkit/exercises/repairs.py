@@ -28,7 +28,7 @@ _MOST_PARTS = 16  # of an attempt that differ from the solution: with more, it g
 _MOST_LINES = 3  # that are named
 _MOST_PHRASES = 2  # of one sentence
 _MOST_TOGETHER = 6  # changes of which needless ones are looked for
-_LIKELY = 24  # mutations that are tried before parts are left out of the solution
+_LIKELY = 48  # mutations that are tried before parts are left out of the solution
 _STATEMENTS = {
     "for": "a loop",
     "while": "a loop",
@@ -88,9 +88,9 @@ def find_repair(
         return changes
 
     def list_slips(changes: Changes) -> list[Changes]:
-        """Return the less likely mutations in the lines of these changes: one of them may be all that is wrong."""
+        """Return the mutations in the lines of these changes: one of them may be all that is wrong."""
         lines = {*list_lines(changes)}
-        return [choice for choice in small[_LIKELY:] if {*list_lines(choice)} <= lines]
+        return [choice for choice in small if {*list_lines(choice)} <= lines]
 
     small = [(each,) for each in mutations]
     # too many differences: the attempt goes another way than the solution
@@ -98,12 +98,16 @@ def find_repair(
         return find_first(small)
     if len(alone := find_first(parts)) > 1:  # one difference of this part may be enough
         alone = find_first([(each,) for each in alone]) or leave_out_needless(alone)
-    # a loop that is added says less than a change of what is there
-    adds_loop = any(re.match(r"\s*(?:for|while)\b", each.right) for each in alone)
-    if len(list_lines(alone)) == 1 and not adds_loop:
-        return alone
+    # What is added may be there in another line already, with a slip: a change of that says more.
+    only_adds = not any(source[each.begin : each.end].strip() for each in alone)
+    sentence = describe_repair(source, alone, "")
+    is_vague = only_adds or _CHANGE.capitalize() in sentence
+    if len(list_lines(alone)) == 1 and not is_vague:
+        # "With another index of `y` in line 24" says less than which word or term of it is wrong.
+        return alone if sentence.startswith("Line ") else find_first(list_slips(alone)) or alone
     # The likeliest mutations, and those of its lines, before a part of several lines: a change of one word says more.
-    if enough := find_first([*small[:_LIKELY], *list_slips(alone)]) or alone:
+    likely = dict.fromkeys([*list_slips(alone), *small[:_LIKELY]])
+    if enough := find_first([*likely]) or alone:
         return enough
     # A part is needless if the attempt is right with all other differences made as in the solution.
     others = [[each for each in differences if each not in part] for part in parts]

@@ -543,7 +543,7 @@ def _describe_exchanged(words: Sequence[str], right: Sequence[str]) -> str:
             return f"has the number {word}: compare the array's size with the largest index of any thread."
         if words[places[0] - 1] in _COMPARISONS:
             return f"compares with {word}: for which values does the loop or the condition end too early, or too late?"
-        return f"has the number {word}: try it with the smallest and with the largest index."
+        return f"has the number {word}, where another number belongs: what does it count, and from where?"
     if pair <= _TYPES:
         return f"has the type `{word}`: does it hold each value here, with its digits and its fraction?"
     if (before, word) == ("__shfl_xor_sync", "__shfl_down_sync"):

@@ -203,6 +203,11 @@ def list_wrong_softmaxes(x: np.ndarray, powers: np.ndarray) -> dict[str, np.ndar
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         by_lanes = floats / np.tile(of_lanes, -(-columns // 32))[:, :columns]
         by_first = floats / floats[:, :32].sum(axis=1, keepdims=True)
+        # each lane's sum with its own largest number in place of that of the row
+        unscaled = sum(
+            np.exp(numbers - numbers.max(axis=1, keepdims=True)).sum(axis=1, keepdims=True)
+            for numbers in (x[:, lane::32].astype(np.float64) for lane in range(min(32, columns)))
+        )
         filled = [_fill_with_zeros(x, count) for count in (1024 - columns, -columns % 32)]
     return {
         # a lane may have 32 places, or as many as the longest row needs
@@ -211,6 +216,8 @@ def list_wrong_softmaxes(x: np.ndarray, powers: np.ndarray) -> dict[str, np.ndar
         "y has the exponentials, and nobody has divided them by their sum": powers,
         "each lane divides by the sum of its own numbers, not by that of the row": by_lanes,
         "only the first 32 numbers of a row are in its sum": by_first,
+        "the lanes' sums are added as they are, each with the largest number of its lane": powers
+        / unscaled,
     }
 
 

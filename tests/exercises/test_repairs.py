@@ -174,6 +174,8 @@ __global__ void add(const float *x, float *y, int H, int W)
     # a suspected access gets a bound, and the lines that set what it uses come next
     bounded = [each for each in changes if "`h * W + w < W`" in each.phrase]
     assert "if (h * W + w < W) y[h" in apply(other, bounded)
+    # so does each variable of its index, by what another one is compared with
+    assert any("if (h < W) y[h * W" in apply(other, [each]) for each in changes)
     changed = [each.first for each in changes]
     assert 5 not in changed[: changed.index(4)]
 
@@ -183,7 +185,7 @@ __global__ void add(const float *x, float *y, int H, int W)
     [
         ("total[i] = a;\ntotal[i + 1] = b;", "total[i + 1] = b;\ntotal[i] = a;", "lines 4 and 5"),
         ("const int at[2] = {a, b};", "{ b,a}", "elements 0 and 1"),
-        ("f[0] = a; f[1] = b;", "f[0] = b; f[1] = a;", "`f[0]` and `f[1]`"),
+        ("f[0] = a; f[1] = b + b;", "f[0] = b + b; f[1] = a;", "`f[0]` and `f[1]`"),
         ("if (a > b || c > d)", "if (a >= b || c >= d)", ""),
         (
             "while (a < b) {\n    if (a > 0)\n        total[0] = a;\n}",
@@ -203,6 +205,19 @@ __global__ void add(const float *x, float *y, int H, int W)
             "int sum = 0; for (int i = 0; i < n; ++i) {\n    sum += i;",
             "`int sum = 0;` before the loop in line 4",
         ),
+        ("for (auto each : total)\n    each = 0;", "(auto &each :", ""),
+        ("total[a + 8] = 1;\ntotal[a] = 2;", "total[(a + 8)] = 2", "`a + 8` in place of `a`"),
+        ("total[a] = b;\nif (a > n) return;\n++b;", "total[a] = b;\n\n++b;", ""),
+        ("if (a > n)\n    total[a] = b;", "{\n\n\n    total[a] = b;", ""),
+        ("f(total[a], b);", "f(b, total[a])", "arguments 1 and 2 of `f` in line 4"),
+        ("total[a + 2 * b] = 1;", "total[2 * a + 2 * b]", ""),
+        ("total[a * b] = 1;", "total[a * b * 32]", ""),
+        ("total[(a * n + b) * n] = 1;", "total[(b) * n]", ""),
+        ("if (a >= n) { a -= n; ++b; }", "while (a >= n) { a -= n", "`while` in place of `if`"),
+        ("int c = 1, d = 2;\ntotal[c] = d;", "total[d] = c;", "`c` and `d` exchanged in line 5"),
+        ("float top = 0;\ntop = fmaxf(top, b);", "top = -INFINITY;", "in place of 0 in line 4"),
+        ("total[Ho * Wo] = 1;", "total[H * W] = 1;", "`H * W` in place of `Ho * Wo`"),
+        ("int tiles = n / 96;", "tiles = (n + 96 - 1) / 96;", "`n / 96` in line 4 rounded up"),
         (
             "__shared__ int s[9];\nif (a >= n) return;\ns[0] = total[a];\ntotal[a] = s[b];",
             "s[0] = total[a < n ? a : 0];\nif (a < n) total[a] = s[b];",
@@ -217,6 +232,16 @@ def test_a_mutation_undoes_a_mistake(lines, right, phrase):
     texts = [apply(kernel, [each]) for each in mutations]
     assert len({*texts, kernel}) == len(texts) + 1  # each text once, and none is the kernel
     assert all(text.count("bar") == kernel.count("bar") for text in texts if "asm" in text)
+
+
+def test_the_lines_that_are_not_the_solution_s_are_changed_first():
+    lines = ["a += b;", "b += a;", "total[a] = n - 1;"]
+    kernel = "__global__ void f(int *total, int a, int b, int n)\n{\n" + "\n".join(lines) + "\n}\n"
+    changed = [each.first for each in list_mutations(kernel, (), kernel.replace("+= a", "-= a"))]
+    assert changed[0] == 4
+    assert 4 not in changed[changed.index(3) :]
+    rounded = "__global__ void f(int n, int b)\n{\nint tiles = (n + b - 1) / b;\n}\n"
+    assert not any("(n + b) / b" in apply(rounded, [each]) for each in list_mutations(rounded))
 
 
 def test_a_mutation_stays_in_its_kernel():
