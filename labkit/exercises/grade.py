@@ -37,6 +37,7 @@ from labkit.spec.layers import LENET72, LENET86
 _RECORDED = "H200"  # the device whose times stand in where there is no GPU
 # for the search for lines that have to change; if the mistake is known; for one text
 _SECONDS, _SECONDS_TOLD, _SECONDS_TEXT = 40.0, 10.0, 30.0
+_SECONDS_MISSED = 20.0  # if the results are right, and a goal is missed
 
 
 def grade(
@@ -144,7 +145,8 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
         return result
     # "It looks as if the last tile is left out": a cause is known, too. Not so "1700 outputs were not written".
     is_known = is_told or (is_wrong and re.search(r"It looks as if (?!\d)", wrong.text))
-    deadline = time.monotonic() + (_SECONDS_TOLD if is_known else _SECONDS)
+    seconds = _SECONDS if is_wrong else _SECONDS_MISSED
+    deadline = time.monotonic() + (_SECONDS_TOLD if is_known else seconds)
     verdicts: dict[str, Grade] = {}  # of the texts that were graded whole
 
     def is_right(text: str) -> bool:

@@ -592,7 +592,7 @@ def _suggest_thread(grade: Grade) -> str:
             f"it: what should it load and store?\nlab.step(mine, thread={thread}, block={block}, "
             f"layer=lab.{launch.layer}{kernel})"
         )
-    if "1 of 1 elements" in text:  # a sum of all inputs
+    if "1 of 1 elements" in text and "no thread has stored" not in text:  # a sum of all inputs
         return (
             "Which threads take part in this one result, and which inputs does each of them take? Try it with a "
             "few inputs more than there are threads: is each input taken exactly once?"

@@ -146,6 +146,7 @@ SCAN = Kernels(
         Case("2 rows of 7", (2, 7)),
         Case("5 rows of 1", (5, 1)),
         Case("2 rows of 225", (2, 225)),
+        Case("2 rows of 80", (2, 80)),  # in blocks of 96 threads: no power of two
         Case("4 rows of 256", (4, 256), counted=True),
     ),
     hidden=(range(1, 6), range(1, 257)),

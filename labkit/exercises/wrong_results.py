@@ -151,6 +151,13 @@ def list_wrong_scans(x: np.ndarray) -> dict[str, np.ndarray]:
     """Return what wrong scans of the rows of `x` give, by what they do."""
     first_of_warps = np.arange(x.shape[1]) % 32 == 0
     sums = x.cumsum(axis=1, dtype=np.int32)
+    of_warps = _sum_own_warps(x)
+    one_before = np.zeros_like(sums)
+    one_before[:, 32:] = of_warps[:, :-32]
+    # the sums of the warps before, from the last places of those
+    before = np.zeros_like(sums)
+    before[:, 32:] = np.repeat(sums[:, 31::32], 32, axis=1)[:, : x.shape[1] - 32]
+    within = sums - before
     scans = {
         "a place has the sum from its own number to the end of the row": (
             x[:, ::-1].cumsum(axis=1, dtype=np.int32)[:, ::-1]
@@ -163,16 +170,19 @@ def list_wrong_scans(x: np.ndarray) -> dict[str, np.ndarray]:
             + np.where(first_of_warps, x, 0)
         ),
         "a place gets the sum of its own warp, too, beside those of the warps before": (
-            sums + _sum_own_warps(x)
+            sums + of_warps
         ),
+        "a place lacks the sums of the warps before its own": within,
+        "a place gets the sum of one warp before its own, and of no other one": within + one_before,
         "the distance grows by 1 from step to step: it should double": _scan_in_small_steps(x),
     }
     for width in (2**step for step in range(1, 8)):
-        before = np.zeros_like(sums)
-        before[:, width:] = sums[:, :-width]
+        earlier = np.zeros_like(sums)
+        earlier[:, width:] = sums[:, :-width]
         scans[
-            f"each place has the sum of the last {width} numbers up to its own: the steps end too early"
-        ] = sums - before
+            f"each place has the sum of the last {width} numbers up to its own: the steps end too early, or y is not "
+            "taken from the last step's buffer"
+        ] = sums - earlier
     return scans
 
 

@@ -212,10 +212,15 @@ __global__ void add(const float *x, float *y, int H, int W)
         ("f(total[a], b);", "f(b, total[a])", "arguments 1 and 2 of `f` in line 4"),
         ("total[a + 2 * b] = 1;", "total[2 * a + 2 * b]", ""),
         ("total[a * b] = 1;", "total[a * b * 32]", ""),
+        ("total[a * K * K] = 1;", "total[a * C * K * K]", "`C * K * K` in place of `K * K`"),
+        ("fill_fragment(a, 0);\nfor (; a < b;) {", "{ fill_fragment(a, 0);", "with line 4 again"),
         ("total[(a * n + b) * n] = 1;", "total[(b) * n]", ""),
         ("if (a >= n) { a -= n; ++b; }", "while (a >= n) { a -= n", "`while` in place of `if`"),
         ("int c = 1, d = 2;\ntotal[c] = d;", "total[d] = c;", "`c` and `d` exchanged in line 5"),
         ("float top = 0;\ntop = fmaxf(top, b);", "top = -INFINITY;", "in place of 0 in line 4"),
+        ("a = max(a, b < n ? total[b] : 0);", "total[b] : -INFINITY)", "in place of 0 in line 4"),
+        ("int t = threadIdx.x;\nif (t >= a) ++b;", "if (t % 32 >= a)", ""),
+        ("int warp = threadIdx.y;\na = 32 * warp;", "a = 32 * (warp - 1);", ""),
         ("total[Ho * Wo] = 1;", "total[H * W] = 1;", "`H * W` in place of `Ho * Wo`"),
         ("int tiles = n / 96;", "tiles = (n + 96 - 1) / 96;", "`n / 96` in line 4 rounded up"),
         (
@@ -240,6 +245,8 @@ def test_the_lines_that_are_not_the_solution_s_are_changed_first():
     changed = [each.first for each in list_mutations(kernel, (), kernel.replace("+= a", "-= a"))]
     assert changed[0] == 4
     assert 4 not in changed[changed.index(3) :]
+    doubled = "__global__ void f(int n, int b)\n{\nfor (int d = 1; d < n; d *= 2) ++b;\n}\n"
+    assert not any("d <= n" in apply(doubled, [each]) for each in list_mutations(doubled))
     rounded = "__global__ void f(int n, int b)\n{\nint tiles = (n + b - 1) / b;\n}\n"
     assert not any("(n + b) / b" in apply(rounded, [each]) for each in list_mutations(rounded))
 

@@ -101,6 +101,14 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "The last window begins in row Ho - 1 and column Wo - 1. So p is at least row - Ho + 1, and q is at least "
+            "column - Wo + 1.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and re.search(r"\bmax\((?:0, \w+ - [HW]o|\w+ - [HW]o, 0)\)", _im2col(attempt))
+            ),
+        ),
+        Mistake(
             "Near the edges of the image row - p or column - q is negative, or beyond the last window: then there "
             "is no window. (h, w) has limits on all four sides: compare both with 0, h with Ho, w with Wo.",
             lambda attempt: (

@@ -104,6 +104,13 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "The condition reads k_tile to find out whether the weight is 0, and so each thread still loads it. m < M "
+            "says the same without a load.",
+            lambda attempt: (
+                _count_loads(attempt) > 32 and attempt.matches(r"\bif \([^;{}]{0,20}\bk_tile\[")
+            ),
+        ),
+        Mistake(
             lambda attempt: (
                 f"It looks as if {_count_loads(attempt) / 16:.0f} of the 8 warps of a block multiply, where 2 are "
                 "enough. The maps are 0 to M - 1, and warp i has the rows 2 i and 2 i + 1 of a tile."

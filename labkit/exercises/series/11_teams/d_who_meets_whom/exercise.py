@@ -72,6 +72,19 @@ def _describe_counts(attempt: Attempt) -> str:
     return ""
 
 
+def _find_shared_number(attempt: Attempt) -> str:
+    """Return which barriers with a number per buffer, as in "IMAGE + turn", share a number; or ""."""
+    names = [
+        re.search(rf"\bbarrier\({name} \+ (\w+),", attempt.source) for name in ("IMAGE", "OUTPUT")
+    ]
+    if not all(names):
+        return ""
+    return (
+        f"IMAGE + {names[0][1]} is 1 or 2, and OUTPUT + {names[1][1]} is 2 or 3: two meetings share the barrier with "
+        "number 2. Each meeting needs numbers of its own."
+    )
+
+
 def _find_array(attempt: Attempt) -> str:
     """Return the array of a race, "images" or "out"; or ""."""
     array = re.search(r"__shared__ array (images|out)\b", attempt.wrong)
@@ -117,6 +130,14 @@ EXERCISE = Exercise(
             "A barrier of the whole block waits for all three teams, and each team comes to another one. Let two "
             "teams meet at barriers with numbers: barrier(n, warps).",
             lambda attempt: "__syncthreads" in attempt.source,
+        ),
+        Mistake(
+            _find_shared_number,
+            lambda attempt: (
+                attempt.runs_wrong
+                and attempt.matches(r"\bIMAGE = 1, OUTPUT = 2\b")
+                and _find_shared_number(attempt)
+            ),
         ),
         Mistake(
             _describe_counts,

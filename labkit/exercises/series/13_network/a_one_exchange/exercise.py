@@ -103,6 +103,15 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "A lane has four outputs of each of its two products: sum[0] and sum[1] are eight outputs of its window. "
+            "Here it takes only the four of sum[below].",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and {*re.findall(r"(?<!mma\()\bsum\[(\w+)\]\[\w+\]", attempt.source)} - {"2"}
+                == {"below"}
+            ),
+        ),
+        Mistake(
             "A window is 4 x 4 here: a lane has eight of its 16 outputs, and lane ^ 4 has the others. The steps are "
             "the maximum of the lane's own eight sums, that of the two lanes, and a store to map * 4 + window. Which "
             "of them is another one here?",

@@ -37,6 +37,7 @@ _PLACES: dict[str, Callable[[int, int], tuple[int, int]]] = {
     "narrow": lambda down, right: (down, right),
     "twice down": lambda down, right: (down, down),
     "twice right": lambda down, right: (right, right),
+    "from one": lambda down, right: (down, right),
 }
 _PLACED = {
     "unmoved": "The four sums of a square are equal: in each, input (p, q) of the window meets weight (p, q). Output "
@@ -48,6 +49,8 @@ _PLACED = {
     "input is (1, 1): there it meets weight (0, 0).",
     "twice down": "`row` and `col` both move with down: `col` belongs to right.",
     "twice right": "`row` and `col` both move with right: `row` belongs to down.",
+    "from one": "Row 0 and column 0 of the weights are left out: the limits are 0 <= row and 0 <= col, not 0 < row and "
+    "0 < col.",
     "narrow": f"The weights move, but the window has K x K inputs: the last row and column are missing, and with them "
     f"terms of three of the four outputs. A square of layer 2 needs {_SIDE} x {_SIDE} inputs per channel.",
 }
@@ -71,6 +74,9 @@ def _sum_squares(layer: Layer, batch: int, place: str) -> np.ndarray:
     """Return the four sums of each square [B, M, rows, columns, 4], with masks where `_PLACES` has them."""
     x, k = (values.astype(np.float32) for values in make_inputs(layer, batch))
     K, side = layer.K, layer.K + 1
+    if place == "from one":
+        k = k.copy()
+        k[..., 0, :] = k[..., 0] = 0
     weights = np.zeros((4, layer.M, layer.C, side, side), np.float32)
     for output, mask in enumerate(weights):
         first_row, first_column = _PLACES[place](output // 2, output % 2)

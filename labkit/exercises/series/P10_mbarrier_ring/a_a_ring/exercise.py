@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 
+from hostcuda.source import find_pairs
 from labkit.exercises import (
     Attempt,
     Case,
@@ -60,6 +61,33 @@ def _explain_first_left_out(attempt: Attempt) -> str:
         f"Line {line}: the consumers are the warps 1 to 3, so the first of them begins at number 32 of a tile, and "
         f"nobody adds the numbers 0 to 31. Warp 1 begins at number 0: ({warp} - 1) * 32."
     )
+
+
+# A parity that a statement of its own changes, and that is waited for.
+_CHANGED_PARITY = re.compile(r"(?<=[;{}])\s*(\w+) (?:\^= 1|= 1 - \1|= !\1|= \1 \^ 1);")
+
+
+def _explain_changed_parity(attempt: Attempt) -> str:
+    """Return which line changes a parity with each tile, and not once per lap of four stages; or ""."""
+    code = attempt.source
+    bodies = [(begin, end) for begin, end, _ in find_pairs(code, "{}")]
+
+    def find_body(place: int) -> tuple[int, int]:
+        """Return the braces around a place."""
+        return max(((begin, end) for begin, end in bodies if begin < place < end), default=(0, 0))
+
+    for change in _CHANGED_PARITY.finditer(code):
+        body = find_body(change.start(1))
+        wait = re.search(rf"_parity\(&?\w+[^;,]{{0,40}}, {change[1]}\b", code[body[0] : body[1]])
+        # the body of a loop that waits, itself and not in a loop within it, in each iteration
+        is_of_loop = re.search(r"\b(?:for|while) \([^{}]{0,200}\)\s*$", code[: body[0]])
+        if wait and is_of_loop and find_body(body[0] + wait.start()) == body:
+            line = find_line(code, change.start(1))
+            return (
+                f"Line {line} changes `{change[1]}` with each tile. The parity of a stage's mbarrier changes once per "
+                "lap of four stages, so that of the next stage is still the old one."
+            )
+    return ""
 
 
 def _list_wrong_sums(x: np.ndarray) -> dict[str, np.ndarray]:
@@ -132,6 +160,10 @@ EXERCISE = Exercise(
         ),
     ),
     mistakes=(
+        Mistake(
+            _explain_changed_parity,
+            lambda attempt: attempt.runs_wrong and _explain_changed_parity(attempt),
+        ),
         *MBARRIER_MISTAKES,
         Mistake(
             "The consumers are three warps, 96 threads, but each steps by 128: of each 128 numbers, 32 are left out.",

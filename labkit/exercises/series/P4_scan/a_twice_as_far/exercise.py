@@ -103,6 +103,15 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "y is taken from one buffer, however many steps there were. After another step the sums are in the other "
+            "one: take y from the buffer that the last step has written.",
+            lambda attempt: (
+                attempt.wrong.startswith("right")
+                and attempt.matches(r"\b(\w+) (?:= 1 - \1|\^= 1|= !\1|= \1 \^ 1);")
+                and attempt.matches(r"\by\[[^;=]{1,80}\] = \w+\[[01]\]\[")
+            ),
+        ),
+        Mistake(
             "Each number is loaded many times: load it once, and exchange sums through shared memory.",
             lambda attempt: attempt.count("global_load_requests", _ROWS) > 32,
         ),

@@ -14,7 +14,8 @@ from labkit.exercises.text import find_line
 
 # The steps whose order matters; each is a group, and that of a wait is its number.
 _STEP = re.compile(
-    r"(?P<copy>__pipeline_memcpy_async\(&\w+\[(?:1 - |!)?\w+(?: \^ 1)?\])|(?P<commit>__pipeline_commit\()|"
+    r"(?P<copy>__pipeline_memcpy_async\(&\w+\[(?:(?:1 - |!)?\w+(?: \^ 1)?|\(\w+ \+ 1\) (?:% 2|& 1))\])|"
+    r"(?P<commit>__pipeline_commit\()|"
     r"__pipeline_wait_prior\((?P<wait>\d)\)|(?P<barrier>__syncthreads\()|(?P<loop>\bwhile\b|\bfor\b)"
 )
 _EARLY = ["copy", "commit", "loop", "copy", "commit", "wait", "barrier", "loop"]
@@ -28,7 +29,7 @@ def _explain_order(attempt: Attempt) -> str:
     if order not in (_EARLY, _LATE) or not attempt.matches(r"\b__shared__ float \w+\[2\]\["):
         return ""
     if not re.search(
-        r"\[(?:1 - |!|\w+ \^ 1)", [*filter(None, (step["copy"] for step in steps))][1]
+        r"\[(?:1 - |!|\w+ \^ 1|\()", [*filter(None, (step["copy"] for step in steps))][1]
     ):
         return ""  # not into the other buffer
     lines = [str(find_line(attempt.source, step.start())) for step in steps]
