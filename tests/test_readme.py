@@ -1269,8 +1269,8 @@ def test_what_a_sceptical_reader_is_told_is_what_was_recorded():
     # more than the same kernel in two runs
     assert int(ahead[0].split()[0]) > int(most[100].split()[0])
     assert (
-        f"On lenet72, kernel 11 takes only {ahead[1]} longer than kernel 07, which may be noise. "
-        f"On lenet86, kernel 11 takes {ahead[0]} longer, which is no noise"
+        f"On layer 1 of lenet72, kernel 11 takes only {ahead[1]} longer than kernel 07, which may be noise. "
+        f"On layer 1 of lenet86, kernel 11 takes {ahead[0]} longer, which is no noise"
     ) in words
 
 
