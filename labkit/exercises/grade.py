@@ -154,6 +154,8 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
         if time.monotonic() >= deadline:
             return False
         graded = verdicts[text] = grade_source(exercise, text, limit=_SECONDS_TEXT)
+        if graded.untouched:  # the starting code is right, and no step to the goal
+            return False
         if is_wrong and text not in doubtful:
             return graded.verdict != WRONG
         return graded.passed or graded.long
@@ -177,8 +179,8 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
             changes = find_repair(source, exercise.solution, screen, is_right, mutations)
         except KeyboardInterrupt:  # then the answer is what is known up to now
             return result
-    # of a goal that is missed, several lines say less than the next hint
-    if not changes or (not is_wrong and len(list_lines(changes)) > 1):
+    # Several lines say less than the next hint about a goal that is missed, or than a sure sentence.
+    if not changes or ((is_told or not is_wrong) and len(list_lines(changes)) > 1):
         return result
     is_met = verdicts[apply(source, changes)].passed
     outcome = "the goal is met" if is_met or not is_wrong else "the results are right"

@@ -54,6 +54,7 @@ class _LineCount:
     units: float = 0
     least_units: float = 0
     bytes: float = 0
+    sector_bytes: float = 0  # of global memory
     access: str = ""
 
 
@@ -231,6 +232,7 @@ def _add_site(line: _LineCount, site: Mapping, name: str) -> None:
     if counter.space == "global":
         # a request takes a sector per 32 bytes of its lanes, and at least one
         line.least_units += max(site["requests"], site["bytes"] / _SECTOR)
+        line.sector_bytes += units * _SECTOR
     else:
         line.least_units += units - site.get("conflicts", 0)
 
@@ -243,8 +245,9 @@ def _describe(line: _LineCount, figure: str, warps: int) -> str:
     if not line.requests:
         return ""
     if figure == "requests":
-        # fewer sectors than its lanes' bytes fill
-        same = "; its lanes load the same numbers" if line.units * _SECTOR * 2 < line.bytes else ""
+        # less than half as many sectors as its lanes' bytes fill
+        is_shared = 0 < 2 * line.sector_bytes < line.bytes
+        same = "; several lanes load the same numbers" if is_shared else ""
         return f" ({format_number(line.requests / warps)} per warp{same})"
     if line.units <= _NEAR * line.least_units:
         return ""

@@ -67,15 +67,20 @@ def find_repair(
     mutations : sequence of Difference
         Other changes of the attempt, to be tried one by one at last.
     """
+    refuted: set[str] = set()  # texts that are wrong
     differences = list_differences(source, solution)
     parts = _part_by_lines(differences)  # lists of differences in the same lines
 
     def find_first(choices: Sequence[Changes]) -> Changes:
         """Return the first of the choices with which the attempt is right, or ()."""
-        answers = screen([apply(source, choice) for choice in choices])
-        for choice, may_be_right in zip(choices, answers, strict=True):
-            if may_be_right and is_right(apply(source, choice)):
+        texts = {apply(source, choice): choice for choice in choices}
+        texts = {text: choice for text, choice in texts.items() if text not in refuted}
+        for (text, choice), may_be_right in zip(
+            texts.items(), screen([*texts]) if texts else (), strict=True
+        ):
+            if may_be_right and is_right(text):
                 return choice
+            refuted.add(text)
         return ()
 
     def leave_out_needless(changes: Changes) -> Changes:
@@ -150,6 +155,8 @@ def describe_repair(source: str, changes: Changes, outcome: str) -> str:
     # " to ": a change of several lines, "in lines 5 to 7", of which no more is known
     if is_long or any(phrase == _CHANGE and " to " in place for phrase, place in phrases):
         lines = [*map(str, list_lines(changes))]
+        if len(lines) > 1 and not slips:  # not each of them need be wrong
+            return f"It is enough to change lines {join_words(lines)}: then {outcome}."
         what = f"{_CHANGE} in line{'s' * (len(lines) > 1)} {join_words(lines)}"
     else:
         what = join_words([f"{phrase} {place}" for phrase, place in phrases])

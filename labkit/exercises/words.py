@@ -71,13 +71,12 @@ _BLOCKS = {"32", "64", "128", "256"}  # a number of threads, in place of blockDi
 _KERNEL = re.compile(r"\b__global__\s+(?:void\s+)?\w+\s*\(")
 _INTEGERS = re.compile(r"\b(?:int|unsigned|size_t) (\w+)\s*(?:,|$)")
 _FACTOR = re.compile(r"(?<=\* )\d+\b(?!\.)")
-# "if (i >= n) return;"
 NAME = re.compile(r"\b[A-Za-z_]\w*\b(?!\.)")
 # "ROWS + 8"
 _TERM = re.compile(r"\b([A-Za-z_]\w*) ([+-]) (\d{1,4})\b")
-# a call whose arguments have no further brackets than an index
 # "m * Ho + " in an index
 _SUMMAND = re.compile(r"(?<=[\[(])[\w.]+(?: \* [\w.]+)* \+ (?=[\w(])")
+# a call whose arguments have no further brackets than an index
 _CALL = re.compile(r"\b([A-Za-z_]\w*)\(((?:[^()\[\];{}\n]|\[[^\[\]\n]{0,100}\]){3,200})\)")
 _COPIES = re.compile(r"\bfor \((auto )(?=\w+ :)")
 _THREAD = re.compile(r"\b(\w+) = threadIdx\.x\b(?! *[-+*/%&|^>])")
@@ -89,13 +88,15 @@ _START = re.compile(
 # "Ho * Wo": the pixels of an output, and of an input; "K * K" may lack a factor before it
 _SIZES = {"Ho * Wo": "H * W", "H * W": "Ho * Wo", "K * K": "C * K * K"}
 _SIZE = re.compile(r"\b(?:Ho \* Wo|H \* W|(?<!\bC \* )K \* K)\b")
-# What is not tried, because it may do no harm where it is wrong: "n / 32" is rounded up by "(n + 32 - 1) / 32",
-# and with "<=" a loop whose step doubles makes an iteration more, in which it adds nothing.
-_HARMLESS = re.compile(r"- ?1\) ?/|<(?= ?[\w.]+; ?\w+ (?:\*= 2|<<= 1)\))")
-_ROUNDED = re.compile(r"\b([A-Za-z_]\w*) / (\d+|[A-Za-z_]\w*)(?=[,;)])")
+# What is not tried, because it may do no harm where it is wrong: "(n + b - 1) / b" without the - 1, and "<=" in a
+# loop whose step doubles, which makes an iteration more that adds nothing.
+_ROUNDS_UP = re.compile(r"\+ ?([\w.]+) ?(-) ?1\) ?/ ?\1\b")
+_DOUBLES = re.compile(r"<(?= ?[\w.]+; ?\w+ (?:\*= 2|<<= 1)\))")
+_ROUNDED = re.compile(r"\b([A-Za-z_][\w.]*) / (\d+|[A-Za-z_]\w*)(?=[,;)])")
 _MOST_EXCHANGED = 3  # parameters that stand for each other
 _MOST_FACTORS = 4  # numbers in a line of which one is replaced
 _MOST_BOUNDS = 4  # parameters with which an index is compared
+_MOST_DECLARATIONS = 100  # of several names each
 _MOST_STARTS = 16  # numbers that begin with 0
 _LONGEST = 200  # line in which names are exchanged
 _MOST_ELEMENTS = 6  # of a list whose elements are exchanged
@@ -117,7 +118,7 @@ def change_words(code: str, kernels: Sequence[KernelPart]) -> Iterator[tuple[int
     yield from _round_up(code)
     yield from _replace_factors(code, kernels)
     yield from _exchange_words(code, kernels)
-    yield from _exchange_names(code, kernels)
+    yield from _exchange_names(code)
     yield from _exchange_twice(code)
     yield from _exchange_quotients(code)
     yield from _exchange_arguments(code)
@@ -141,7 +142,7 @@ def list_kernels(code: str) -> list[KernelPart]:
     return found
 
 
-def list_lines(code: str, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
+def _list_code_lines(code: str, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
     """Yield the position, the number and the text of each line of code[begin:end]."""
     start, number = begin, find_line(code, begin)
     for line in code[begin:end].split("\n"):
@@ -153,40 +154,48 @@ def _exchange_words(code: str, kernels: Sequence[KernelPart]) -> Iterator[tuple[
     """Yield changes of a word or two, each with its rank: comparisons have 0, numbers 3."""
     matches = [*WORD.finditer(code)]
     words = ["", "", *(match[0] for match in matches), "", ""]
-    names = _list_siblings(code, kernels)
-    for place, match in enumerate(matches):
-        line = find_line(code, match.start())
-        if _HARMLESS.match(code, match.start()):
-            continue
-        for rank, right, count in _list_others(words, place + 2, names):
-            end = matches[place + count - 1].end()
-            yield rank, Difference(match.start(), end, right, line, line)
-
-
-def _list_siblings(code: str, kernels: Sequence[KernelPart]) -> dict[str, list[str]]:
-    """Return the names that each name is easily taken for: those that are declared together with it, and usual ones."""
     names = {name: [*others] for name, others in _NAMES.items()}
-    for declaration in DECLARATION.finditer(code):
-        siblings = DECLARED.findall(declaration[1])
-        for name in siblings:
-            names[name] = [*names.get(name, []), *(each for each in siblings if each != name)]
+    for name, siblings in _list_siblings(code).items():
+        names[name] = [*names.get(name, []), *siblings]
     for kernel in kernels:
         if len(kernel.integers) <= _MOST_EXCHANGED:  # one is easily taken for another
             for name in kernel.integers:
                 others = (each for each in kernel.integers if each != name)
                 names[name] = [*names.get(name, []), *others]
-    # a thread's number in its block, and its lane
+    # a thread's number in its block and its lane; the first warp may have other work
     for name in dict.fromkeys(_THREAD.findall(code)):
         names[name] = [*names.get(name, []), f"{name} % {_WARP}"]
-    for name in dict.fromkeys(_THREAD_Y.findall(code)):  # where the first warp has other work
+    for name in dict.fromkeys(_THREAD_Y.findall(code)):
         names[name] = [*names.get(name, []), f"({name} - 1)"]
-    return names
+    known = {*words}
+    others_of = {
+        name: [each for each in dict.fromkeys(others) if each in known or not each.isidentifier()]
+        for name, others in names.items()
+    }
+    rounding = {match.start(2) for match in _ROUNDS_UP.finditer(code)}
+    for place, match in enumerate(matches):
+        line = find_line(code, match.start())
+        if match.start() in rounding or _DOUBLES.match(code, match.start()):
+            continue
+        for rank, right, count in _list_others(words, place + 2, others_of):
+            end = matches[place + count - 1].end()
+            yield rank, Difference(match.start(), end, right, line, line)
 
 
-def _exchange_names(code: str, kernels: Sequence[KernelPart]) -> Iterator[tuple[int, Difference]]:
-    """Yield each line with two names exchanged that are easily taken for each other, and stand in it once each."""
-    names = _list_siblings(code, kernels)
-    for start, number, line in list_lines(code, 0, len(code)):
+def _list_siblings(code: str) -> dict[str, list[str]]:
+    """Return for each name those that are declared together with it."""
+    siblings: dict[str, dict[str, None]] = {}
+    for declaration in islice(DECLARATION.finditer(code), _MOST_DECLARATIONS):
+        declared = DECLARED.findall(declaration[1])
+        for name in declared:
+            siblings.setdefault(name, {}).update(dict.fromkeys(declared))
+    return {name: [other for other in others if other != name] for name, others in siblings.items()}
+
+
+def _exchange_names(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each line with two names exchanged that are declared together, and stand in it once each."""
+    names = _list_siblings(code)
+    for start, number, line in _list_code_lines(code, 0, len(code)):
         places: dict[str, list[re.Match]] = {}
         for match in NAME.finditer(line) if len(line) <= _LONGEST else ():
             places.setdefault(match[0], []).append(match)
@@ -210,7 +219,7 @@ def _exchange_twice(code: str) -> Iterator[tuple[int, Difference]]:
 
 def _exchange_quotients(code: str) -> Iterator[tuple[int, Difference]]:
     """Yield each line that has one ``/`` and one ``%`` with the two exchanged."""
-    for start, number, line in list_lines(code, 0, len(code)):
+    for start, number, line in _list_code_lines(code, 0, len(code)):
         signs = [*_QUOTIENT.finditer(line)]
         if sorted(sign[1] for sign in signs) == ["%", "/"]:
             (one, other), between = signs, line[signs[0].end() : signs[1].start()]
@@ -245,8 +254,7 @@ def _list_others(
         yield 1, "y" if word == "x" else "x", 1
     elif word in names and before not in (".", "->", *_TYPES) and behind != "=":
         for other in names[word]:
-            if other in words or not other.isidentifier():
-                yield 1, other, 1
+            yield 1, other, 1
     elif word in ("+", "-") and behind == "1" and second != "." and before not in ("=", "(", ","):
         yield 2, "", 2
     elif word.isdigit() and int(word) <= _LARGEST and "." not in (before, behind):
@@ -265,7 +273,7 @@ def _replace_factors(code: str, kernels: Sequence[KernelPart]) -> Iterator[tuple
     The number is replaced at all places of the line where it is a factor.
     """
     for kernel in kernels:
-        for start, number, line in list_lines(code, kernel.begin, kernel.end):
+        for start, number, line in _list_code_lines(code, kernel.begin, kernel.end):
             factors = _FACTOR.findall(line)
             if len(factors) > _MOST_FACTORS:
                 continue

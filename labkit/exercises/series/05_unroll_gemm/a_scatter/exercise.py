@@ -105,6 +105,7 @@ EXERCISE = Exercise(
             "column - Wo + 1.",
             lambda attempt: (
                 attempt.runs_wrong
+                and not re.search(_LIMITS[1], _im2col(attempt))
                 and re.search(r"\bmax\((?:0, \w+ - [HW]o|\w+ - [HW]o, 0)\)", _im2col(attempt))
             ),
         ),

@@ -107,7 +107,8 @@ EXERCISE = Exercise(
             "The condition reads k_tile to find out whether the weight is 0, and so each thread still loads it. m < M "
             "says the same without a load.",
             lambda attempt: (
-                _count_loads(attempt) > 32 and attempt.matches(r"\bif \([^;{}]{0,20}\bk_tile\[")
+                _count_loads(attempt) > 32
+                and attempt.matches(r"\bif \(k_tile\[[^;{}()\n]{1,60}\] (?:!=|>) 0")
             ),
         ),
         Mistake(

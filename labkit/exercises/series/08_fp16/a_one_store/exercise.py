@@ -43,8 +43,8 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "A half2 has to lie at a multiple of four bytes. With an odd number of pixels every second map begins "
-            "between two of them, and so does every second image if its maps are odd in number: what decides is "
-            "whether `pixels` is even.",
+            "between two of them, and so does every second image if its maps are odd in number. Where `pixels` is "
+            "even, every pair is right.",
             lambda attempt: "misaligned" in attempt.findings,
         ),
         Mistake(

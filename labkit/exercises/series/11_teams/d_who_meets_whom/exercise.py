@@ -77,7 +77,12 @@ def _find_shared_number(attempt: Attempt) -> str:
     names = [
         re.search(rf"\bbarrier\({name} \+ (\w+),", attempt.source) for name in ("IMAGE", "OUTPUT")
     ]
-    if not all(names):
+    # numbers that are 0 and 1 in turns
+    if not all(names) or not all(
+        re.search(rf"\b{name[1]} = 0\b", attempt.source)
+        and re.search(rf"\b{name[1]} (?:\^= 1|= 1 - {name[1]}|= !{name[1]})", attempt.source)
+        for name in names
+    ):
         return ""
     return (
         f"IMAGE + {names[0][1]} is 1 or 2, and OUTPUT + {names[1][1]} is 2 or 3: two meetings share the barrier with "

@@ -107,8 +107,9 @@ EXERCISE = Exercise(
             "Here it takes only the four of sum[below].",
             lambda attempt: (
                 attempt.wrong.startswith("right")
-                and {*re.findall(r"(?<!mma\()\bsum\[(\w+)\]\[\w+\]", attempt.source)} - {"2"}
-                == {"below"}
+                # all of its rows that are read; "2" is that of the declaration
+                and {*re.findall(r"(?<!mma\()\bsum\[([^\]]+)\]\[", attempt.source)}
+                == {"2", "below"}
             ),
         ),
         Mistake(

@@ -8,6 +8,7 @@ of the block batches, each of which ends before the next one begins.
 
 import re
 from functools import partial
+from itertools import islice
 
 import numpy as np
 
@@ -63,6 +64,7 @@ def _explain_first_left_out(attempt: Attempt) -> str:
     )
 
 
+_MOST_CHANGES = 8  # of parities that are looked at
 # A parity that a statement of its own changes, and that is waited for.
 _CHANGED_PARITY = re.compile(r"(?<=[;{}])\s*(\w+) (?:\^= 1|= 1 - \1|= !\1|= \1 \^ 1);")
 
@@ -76,12 +78,21 @@ def _explain_changed_parity(attempt: Attempt) -> str:
         """Return the braces around a place."""
         return max(((begin, end) for begin, end in bodies if begin < place < end), default=(0, 0))
 
-    for change in _CHANGED_PARITY.finditer(code):
+    for change in islice(_CHANGED_PARITY.finditer(code), _MOST_CHANGES):
         body = find_body(change.start(1))
-        wait = re.search(rf"_parity\(&?\w+[^;,]{{0,40}}, {change[1]}\b", code[body[0] : body[1]])
-        # the body of a loop that waits, itself and not in a loop within it, in each iteration
-        is_of_loop = re.search(r"\b(?:for|while) \([^{}]{0,200}\)\s*$", code[: body[0]])
-        if wait and is_of_loop and find_body(body[0] + wait.start()) == body:
+        waits = [*re.finditer(r"_parity\(&?\w{1,40}[^;,]{0,40}, (\w{1,40})\b", code[slice(*body)])]
+        # the body of a loop that waits once, itself and not in a loop within it, in each iteration
+        if (
+            [wait[1] for wait in waits] == [change[1]]
+            and find_body(body[0] + waits[0].start()) == body
+            and not re.search(
+                r"\b(?:for|continue|break)\b", code[body[0] : body[0] + waits[0].start()]
+            )
+            and not re.search(r"\b(?:continue|break)\b", code[slice(*body)])
+            and re.search(
+                r"\b(?:for|while) \([^{}]{0,200}\)\s*$", code[max(body[0] - 300, 0) : body[0]]
+            )
+        ):
             line = find_line(code, change.start(1))
             return (
                 f"Line {line} changes `{change[1]}` with each tile. The parity of a stage's mbarrier changes once per "
@@ -160,11 +171,11 @@ EXERCISE = Exercise(
         ),
     ),
     mistakes=(
+        *MBARRIER_MISTAKES,
         Mistake(
             _explain_changed_parity,
-            lambda attempt: attempt.runs_wrong and _explain_changed_parity(attempt),
+            lambda attempt: attempt.findings and _explain_changed_parity(attempt),
         ),
-        *MBARRIER_MISTAKES,
         Mistake(
             "The consumers are three warps, 96 threads, but each steps by 128: of each 128 numbers, 32 are left out.",
             lambda attempt: (

@@ -109,6 +109,7 @@ EXERCISE = Exercise(
                 attempt.wrong.startswith("right")
                 and attempt.matches(r"\b(\w+) (?:= 1 - \1|\^= 1|= !\1|= \1 \^ 1);")
                 and attempt.matches(r"\by\[[^;=]{1,80}\] = \w+\[[01]\]\[")
+                and len(re.findall(r"\by\[[^;=]{1,80}\] =(?!=)", attempt.source)) == 1
             ),
         ),
         Mistake(
