@@ -144,7 +144,7 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
     ):
         return result
     # "It looks as if the last tile is left out": a cause is known, too. Not so "1700 outputs were not written".
-    is_known = is_told or (is_wrong and re.search(r"It looks as if (?!\d)", wrong.text))
+    is_known = is_told or (is_wrong and re.search(r"It looks as if (?!\d|nothing)", wrong.text))
     seconds = _SECONDS if is_wrong else _SECONDS_MISSED
     deadline = time.monotonic() + (_SECONDS_TOLD if is_known else seconds)
     verdicts: dict[str, Grade] = {}  # of the texts that were graded whole

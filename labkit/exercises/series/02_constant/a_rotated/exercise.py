@@ -71,6 +71,7 @@ EXERCISE = Exercise(
                 and (
                     ("int q = 0" in attempt.source and "threadIdx.x) % K" in attempt.source)
                     or attempt.matches(r"\bw \+ i\]|\* K \+ i\]")
+                    or attempt.matches(r"\bx\[[^;\]]{1,80} \+ q\] \* mask\[[^;]{1,80}% K\]")
                 )
             ),
         ),
