@@ -195,7 +195,7 @@ __global__ void add(const float *x, float *y, int n, int columns)
         ([("y[blockIdx", "x[blockIdx")], "Line 9 has `x`, where another name belongs"),
         ([("[32][33]", "[33][32]")], "Line 4 has `32` and `33` exchanged"),
         ([("[32][33]", "[16][33]")], "Line 4 has the number 16: compare the array's size"),
-        ([("i += 32", "i += 64")], "Line 6 has the number 64: try it"),
+        ([("i += 32", "i += 64")], "Line 6 has the number 64, where another number"),
         ([("float sum", "int sum")], "Line 5 has the type `int`"),
         ([("* 64 + th", "* 64 - th")], "Line 6 has `-`, where another operator belongs"),
         ([(" * columns", "")], "Line 7 lacks a factor"),
