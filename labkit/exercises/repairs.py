@@ -73,8 +73,9 @@ def find_repair(
 
     def find_first(choices: Sequence[Changes]) -> Changes:
         """Return the first of the choices with which the attempt is right, or ()."""
-        texts = {apply(source, choice): choice for choice in choices}
-        texts = {text: choice for text, choice in texts.items() if text not in refuted}
+        texts = {
+            text: choice for choice in choices if (text := apply(source, choice)) not in refuted
+        }
         for (text, choice), may_be_right in zip(
             texts.items(), screen([*texts]) if texts else (), strict=True
         ):
@@ -111,8 +112,7 @@ def find_repair(
         # "With another index of `y` in line 24" says less than which word or term of it is wrong.
         return alone if sentence.startswith("Line ") else find_first(list_slips(alone)) or alone
     # The likeliest mutations, and those of its lines, before a part of several lines: a change of one word says more.
-    likely = dict.fromkeys([*list_slips(alone), *small[:_LIKELY]])
-    if enough := find_first([*likely]) or alone:
+    if enough := find_first([*list_slips(alone), *small[:_LIKELY]]) or alone:
         return enough
     # A part is needless if the attempt is right with all other differences made as in the solution.
     others = [[each for each in differences if each not in part] for part in parts]

@@ -189,21 +189,30 @@ def _leave_out_statements(code: str) -> Iterator[tuple[int, Difference]]:
 
 
 def _set_again_in_loops(code: str) -> Iterator[tuple[int, Difference]]:
-    """Yield variables that a declaration before a loop sets to 0, set to 0 again at the beginning of the loop."""
+    """Yield what is set to 0 before a loop, by a declaration or in a fragment, set again at the loop's beginning."""
     loops = [*_list_loops(code)]
-    for declaration in _ZEROED.finditer(code):
-        names = re.findall(r"(\w+) = 0(?:\.0*)?f?(?=[,;])", f"{declaration[1]};")
-        behind = [loop for loop in loops if loop[0] >= declaration.end()]
+    # (where it is set, [(statement that sets it again, its words in the phrase)])
+    settings = [
+        (
+            declaration.end(),
+            [
+                (f"{name} = 0;", f"`{name} = 0;`")
+                for name in re.findall(r"(\w+) = 0(?:\.0*)?f?(?=[,;])", f"{declaration[1]};")
+            ],
+        )
+        for declaration in _ZEROED.finditer(code)
+    ]
+    settings += [
+        (fill.end(), [(fill[0], f"line {find_line(code, fill.start())} again")])
+        for fill in _FILLED.finditer(code)
+    ]
+    for end, statements in settings:
+        behind = [loop for loop in loops if loop[0] >= end]
         for start, begin, _ in behind[:_MOST_LOOPS]:
             line = find_line(code, start)
-            for name in names:
-                phrase = f"with `{name} = 0;` at the beginning of the loop in line {line}"
-                yield FIRST, Difference(begin + 1, begin + 1, f" {name} = 0;", line, line, phrase)
-    for fill in _FILLED.finditer(code):  # the sums of a fragment
-        for start, begin, _ in [loop for loop in loops if loop[0] >= fill.end()][:_MOST_LOOPS]:
-            line, set_in = find_line(code, start), find_line(code, fill.start())
-            phrase = f"with line {set_in} again at the beginning of the loop in line {line}"
-            yield FIRST, Difference(begin + 1, begin + 1, f" {fill[0]}", line, line, phrase)
+            for statement, words in statements:
+                phrase = f"with {words} at the beginning of the loop in line {line}"
+                yield FIRST, Difference(begin + 1, begin + 1, f" {statement}", line, line, phrase)
 
 
 def _set_before_loops(code: str) -> Iterator[tuple[int, Difference]]:

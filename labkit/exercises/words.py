@@ -117,8 +117,9 @@ def change_words(code: str, kernels: Sequence[KernelPart]) -> Iterator[tuple[int
     yield from _exchange_sizes(code)
     yield from _round_up(code)
     yield from _replace_factors(code, kernels)
-    yield from _exchange_words(code, kernels)
-    yield from _exchange_names(code)
+    siblings = _list_siblings(code)
+    yield from _exchange_words(code, kernels, siblings)
+    yield from _exchange_names(code, siblings)
     yield from _exchange_twice(code)
     yield from _exchange_quotients(code)
     yield from _exchange_arguments(code)
@@ -150,17 +151,19 @@ def _list_code_lines(code: str, begin: int, end: int) -> Iterator[tuple[int, int
         start, number = start + len(line) + 1, number + 1
 
 
-def _exchange_words(code: str, kernels: Sequence[KernelPart]) -> Iterator[tuple[int, Difference]]:
+def _exchange_words(
+    code: str, kernels: Sequence[KernelPart], siblings: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[int, Difference]]:
     """Yield changes of a word or two, each with its rank: comparisons have 0, numbers 3."""
     matches = [*WORD.finditer(code)]
     words = ["", "", *(match[0] for match in matches), "", ""]
     names = {name: [*others] for name, others in _NAMES.items()}
-    for name, siblings in _list_siblings(code).items():
-        names[name] = [*names.get(name, []), *siblings]
+    for name, others in siblings.items():
+        names[name] = [*names.get(name, []), *others]
     for kernel in kernels:
         if len(kernel.integers) <= _MOST_EXCHANGED:  # one is easily taken for another
             for name in kernel.integers:
-                others = (each for each in kernel.integers if each != name)
+                others = [each for each in kernel.integers if each != name]
                 names[name] = [*names.get(name, []), *others]
     # a thread's number in its block and its lane; the first warp may have other work
     for name in dict.fromkeys(_THREAD.findall(code)):
@@ -192,15 +195,16 @@ def _list_siblings(code: str) -> dict[str, list[str]]:
     return {name: [other for other in others if other != name] for name, others in siblings.items()}
 
 
-def _exchange_names(code: str) -> Iterator[tuple[int, Difference]]:
+def _exchange_names(
+    code: str, siblings: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[int, Difference]]:
     """Yield each line with two names exchanged that are declared together, and stand in it once each."""
-    names = _list_siblings(code)
     for start, number, line in _list_code_lines(code, 0, len(code)):
         places: dict[str, list[re.Match]] = {}
         for match in NAME.finditer(line) if len(line) <= _LONGEST else ():
             places.setdefault(match[0], []).append(match)
         for one, other in combinations(places, 2):
-            if other not in names.get(one, ()) or len(places[one]) + len(places[other]) > 2:
+            if other not in siblings.get(one, ()) or len(places[one]) + len(places[other]) > 2:
                 continue
             first, second = places[one][0], places[other][0]
             right = f"{other}{line[first.end() : second.start()]}{one}"
