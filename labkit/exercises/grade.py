@@ -156,7 +156,8 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
         graded = verdicts[text] = grade_source(exercise, text, limit=_SECONDS_TEXT)
         if graded.untouched:  # the starting code is right, and no step to the goal
             return False
-        if is_wrong and text not in doubtful:
+        # Small changes may give right results by chance, as by more work: they have to meet the goal, too.
+        if is_wrong and text not in small:
             return graded.verdict != WRONG
         return graded.passed or graded.long
 
@@ -172,17 +173,19 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
     ]
     # beside a sentence that is sure, other changes that help would lead away
     mutations = list_mutations(source, suspects, exercise.solution) if not is_told else ()
-    # a changed word may give right results by chance, as by more work: it has to meet the goal, too
-    doubtful = {apply(source, [each]) for each in mutations if not each.phrase}
+    small = {apply(source, [each]) for each in mutations}
     with show_progress(None, "looking for the line that has to change"):
         try:
             changes = find_repair(source, exercise.solution, screen, is_right, mutations)
         except KeyboardInterrupt:  # then the answer is what is known up to now
             return result
-    # Several lines say less than the next hint about a goal that is missed, or than a sure sentence.
-    if not changes or ((is_told or not is_wrong) and len(list_lines(changes)) > 1):
+    if not changes:
         return result
     is_met = verdicts[apply(source, changes)].passed
+    # Several lines say less than the next hint about a goal that is missed, or than a sure sentence. Beside this,
+    # a change that misses the goal may be another way than the solution's.
+    if (is_told and not is_met) or ((is_told or not is_wrong) and len(list_lines(changes)) > 1):
+        return result
     outcome = "the goal is met" if is_met or not is_wrong else "the results are right"
     sentence = describe_repair(source, changes, outcome)
     if not is_wrong:

@@ -8,8 +8,9 @@ from collections.abc import Collection
 
 from hostcuda.source import code_only
 from labkit.exercises.differences import WORD, Difference, apply
+from labkit.exercises.kernel_parts import FIRST, list_kernels
 from labkit.exercises.statements import change_statements
-from labkit.exercises.words import FIRST, change_words, list_kernels
+from labkit.exercises.words import change_words
 
 _MOST = 160  # changes of a text that are listed
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from hostcuda.source import code_only, find_pairs, kernel_names
 from labkit.exercises.differences import (
@@ -106,11 +107,11 @@ def find_repair(
         alone = find_first([(each,) for each in alone]) or leave_out_needless(alone)
     # What is added may be there in another line already, with a slip: a change of that says more.
     only_adds = not any(source[each.begin : each.end].strip() for each in alone)
-    sentence = describe_repair(source, alone, "")
-    is_vague = only_adds or _CHANGE.capitalize() in sentence
-    if len(list_lines(alone)) == 1 and not is_vague:
-        # "With another index of `y` in line 24" says less than which word or term of it is wrong.
-        return alone if sentence.startswith("Line ") else find_first(list_slips(alone)) or alone
+    if len(list_lines(alone)) == 1 and not only_adds:
+        description = _describe(source, alone)
+        if not description.is_vague:
+            # "With another index of `y` in line 24" says less than which word or term of it is wrong.
+            return alone if description.slips else find_first(list_slips(alone)) or alone
     # The likeliest mutations, and those of its lines, before a part of several lines: a change of one word says more.
     if enough := find_first([*list_slips(alone), *small[:_LIKELY]]) or alone:
         return enough
@@ -135,8 +136,33 @@ def describe_repair(source: str, changes: Changes, outcome: str) -> str:
     """
     if not changes:
         return ""
+    description = _describe(source, changes)
+    sentence = f"{description.what[0].upper()}{description.what[1:]} {outcome}."
+    return " ".join([*description.slips, sentence])
+
+
+class _Description(NamedTuple):
+    """What has to change in an attempt, in words.
+
+    Attributes
+    ----------
+    slips : list of str
+        Sentences on lines that differ from the right ones by a word or two.
+    what : str
+        "with another condition in line 5,": what is said before "the results are right".
+    is_vague : bool
+        Whether it names a line alone.
+    """
+
+    slips: list[str]
+    what: str
+    is_vague: bool = False
+
+
+def _describe(source: str, changes: Changes) -> _Description:
+    """Return what one or more changes of an attempt are."""
     if phrase := changes[0].phrase or _describe_move(source, changes):
-        return f"{phrase[0].upper()}{phrase[1:]}, {outcome}."
+        return _Description([], f"{phrase},")
     # lines that differ from the right ones by a word or two are told first, in sentences of their own
     code, repaired = code_only(source), code_only(apply(source, changes))
     slips = [
@@ -156,11 +182,12 @@ def describe_repair(source: str, changes: Changes, outcome: str) -> str:
     if is_long or any(phrase == _CHANGE and " to " in place for phrase, place in phrases):
         lines = [*map(str, list_lines(changes))]
         if len(lines) > 1 and not slips:  # not each of them need be wrong
-            return f"It is enough to change lines {join_words(lines)}: then {outcome}."
-        what = f"{_CHANGE} in line{'s' * (len(lines) > 1)} {join_words(lines)}"
-    else:
-        what = join_words([f"{phrase} {place}" for phrase, place in phrases])
-    return " ".join([*slips, f"{what[0].upper()}{what[1:]}, {outcome}."])
+            what = f"it is enough to change lines {join_words(lines)}: then"
+        else:
+            what = f"{_CHANGE} in line{'s' * (len(lines) > 1)} {join_words(lines)},"
+        return _Description(slips, what, is_vague=True)
+    what = join_words([f"{phrase} {place}" for phrase, place in phrases])
+    return _Description(slips, f"{what},", is_vague=bool(vague))
 
 
 def _describe_move(source: str, changes: Changes) -> str:

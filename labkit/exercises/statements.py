@@ -11,8 +11,8 @@ from itertools import chain, islice, pairwise, product
 
 from hostcuda.source import find_pairs
 from labkit.exercises.differences import WORD, Difference, is_balanced
+from labkit.exercises.kernel_parts import DECLARATION, DECLARED, FIRST, NAME, KernelPart
 from labkit.exercises.text import find_line
-from labkit.exercises.words import DECLARATION, DECLARED, FIRST, NAME, KernelPart
 
 _NEAR = 3  # lines before and behind a suspected one that get a barrier
 _STATEMENT_END = re.compile(r"[;{}] *$", re.MULTILINE)

@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, islice, pairwise, product
-from typing import NamedTuple
 
-from hostcuda.source import find_pairs, split_spans
+from hostcuda.source import split_spans
 from labkit.exercises.differences import WORD, Difference
+from labkit.exercises.kernel_parts import DECLARATION, DECLARED, FIRST, NAME, KernelPart
 from labkit.exercises.text import find_line
 
 _WARP = 32  # lanes: a number that is written for others, and others for it
-FIRST = -1  # rank of a change that comes first also if it is in no suspected line
 _LARGEST = 1024  # number that gets a neighbor, its double and its half
 # what a word is mistaken for
 _OTHERS = {
@@ -54,9 +53,6 @@ _NAMES = {
     "M": ["C"],
     "C": ["M"],
 }
-# "const int tx = threadIdx.x, ty = threadIdx.y;"
-DECLARATION = re.compile(r"\b(?:int|unsigned|float|half|size_t) (\w+ = [^;{}]{0,300});")
-DECLARED = re.compile(r"(?:^|, *)(\w+) = ")
 _TYPES = {"int", "unsigned", "float", "double", "half", "const"}  # before a name: it is declared
 _INDICES = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
 # "> rows || c >": the comparison, what is between, and the comparison again
@@ -67,11 +63,10 @@ _ELEMENT = re.compile(r"(\w+)\[(\d)\] = ([^;{}\n]{1,200});")
 _INITIALIZER = re.compile(r"= \{([^{};]{1,600})\};")
 # "/ 2" and "% 2" in one line, in either order
 _QUOTIENT = re.compile(r"(?<![/*])([/%])(?![/*=])")
+# "n / C1, w = n % K": the number that is divided, and the two numbers that divide it
+_DIVIDED = re.compile(r"\b(\w+) / (\w+)([^{}]{1,100}?)\b\1 % (\w+)")
 _BLOCKS = {"32", "64", "128", "256"}  # a number of threads, in place of blockDim.x
-_KERNEL = re.compile(r"\b__global__\s+(?:void\s+)?\w+\s*\(")
-_INTEGERS = re.compile(r"\b(?:int|unsigned|size_t) (\w+)\s*(?:,|$)")
 _FACTOR = re.compile(r"(?<=\* )\d+\b(?!\.)")
-NAME = re.compile(r"\b[A-Za-z_]\w*\b(?!\.)")
 # "ROWS + 8"
 _TERM = re.compile(r"\b([A-Za-z_]\w*) ([+-]) (\d{1,4})\b")
 # "m * Ho + " in an index
@@ -95,19 +90,10 @@ _DOUBLES = re.compile(r"<(?= ?[\w.]+; ?\w+ (?:\*= 2|<<= 1)\))")
 _ROUNDED = re.compile(r"\b([A-Za-z_][\w.]*) / (\d+|[A-Za-z_]\w*)(?=[,;)])")
 _MOST_EXCHANGED = 3  # parameters that stand for each other
 _MOST_FACTORS = 4  # numbers in a line of which one is replaced
-_MOST_BOUNDS = 4  # parameters with which an index is compared
 _MOST_DECLARATIONS = 100  # of several names each
 _MOST_STARTS = 16  # numbers that begin with 0
 _LONGEST = 200  # line in which names are exchanged
 _MOST_ELEMENTS = 6  # of a list whose elements are exchanged
-
-
-class KernelPart(NamedTuple):
-    """A kernel in the code: the positions of its body's braces, and the names of its first integer parameters."""
-
-    begin: int
-    end: int
-    integers: Sequence[str]
 
 
 def change_words(code: str, kernels: Sequence[KernelPart]) -> Iterator[tuple[int, Difference]]:
@@ -122,25 +108,12 @@ def change_words(code: str, kernels: Sequence[KernelPart]) -> Iterator[tuple[int
     yield from _exchange_names(code, siblings)
     yield from _exchange_twice(code)
     yield from _exchange_quotients(code)
+    yield from _equate_divisors(code)
     yield from _exchange_arguments(code)
     yield from _repeat_terms(code)
     yield from _drop_terms(code)
     yield from _exchange_elements(code)
     yield from _shift_indices(code)
-
-
-def list_kernels(code: str) -> list[KernelPart]:
-    """Return the kernels that are defined in the code."""
-    heads = {begin: end for begin, end, _ in find_pairs(code, "()")}
-    bodies = {begin: end for begin, end, _ in find_pairs(code, "{}")}
-    found = []
-    for match in _KERNEL.finditer(code):
-        opening = match.end() - 1
-        begin = code.find("{", heads.get(opening, len(code)))
-        if begin in bodies and not code[heads[opening] + 1 : begin].strip():
-            integers = _INTEGERS.findall(code[opening + 1 : heads[opening]])[:_MOST_BOUNDS]
-            found.append(KernelPart(begin, bodies[begin], integers))
-    return found
 
 
 def _list_code_lines(code: str, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
@@ -231,6 +204,16 @@ def _exchange_quotients(code: str) -> Iterator[tuple[int, Difference]]:
             phrase = f"with `/` and `%` exchanged in line {number}"
             begin, end = start + one.start(), start + other.end()
             yield 1, Difference(begin, end, right, number, number, phrase)
+
+
+def _equate_divisors(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each ``n / a`` with ``n % b`` close behind with one divisor in both: the extent of the inner index."""
+    for match in _DIVIDED.finditer(code):
+        _, quotient, _, remainder = match.groups()
+        if quotient != remainder:
+            for group, right in ((2, remainder), (4, quotient)):
+                line = find_line(code, match.start(group))
+                yield 0, Difference(*match.span(group), right, line, line)
 
 
 def _list_others(

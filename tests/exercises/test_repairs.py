@@ -174,6 +174,8 @@ __global__ void add(const float *x, float *y, int H, int W)
     # a suspected access gets a bound, and the lines that set what it uses come next
     bounded = [each for each in changes if "`h * W + w < W`" in each.phrase]
     assert "if (h * W + w < W) y[h" in apply(other, bounded)
+    (conditional,) = (each for each in changes if "the condition of line 5" in each.phrase)
+    assert "if (h <= H && w < W) y[h" in apply(other, [conditional])
     # so does each variable of its index, by what another one is compared with
     assert any("if (h < W) y[h * W" in apply(other, [each]) for each in changes)
     changed = [each.first for each in changes]
@@ -193,7 +195,11 @@ __global__ void add(const float *x, float *y, int H, int W)
             "lines 5 and 6",
         ),
         ("int sum = 0;\nfor (int i = 0; i < n; ++i) {", "{ sum = 0;", "`sum = 0;`"),
-        ('total[0] = a;\nasm("bar");', 'asm("bar");', ""),
+        ('total[0] = a;\nasm("bar");', '{\n\n\nasm("bar");', ""),
+        ("if (a > b && b > n) ++b;", "if (a > b ) ++b;", ""),
+        ("total[b] = a;", "total[b - 1] = a;", ""),
+        ("a = n / K;\nb = n % C1;", "a = n / C1;", ""),
+        ("a = n / K, b = n % C1;", "a = n / K, b = n % K;", ""),
         ("total[a] = a / 2 * 8 + b % 2;", "a % 2 * 8 + b / 2", "`/` and `%` exchanged in line 4"),
         ("total[0] = total[8 * 8] + 8;", "total[8 * n / 2] + 8", "`* n / 2` in place of `* 8`"),
         ("a += b * 32;", "a += b * blockDim.x", ""),
@@ -207,7 +213,7 @@ __global__ void add(const float *x, float *y, int H, int W)
         ),
         ("for (auto each : total)\n    each = 0;", "(auto &each :", ""),
         ("total[a + 8] = 1;\ntotal[a] = 2;", "total[(a + 8)] = 2", "`a + 8` in place of `a`"),
-        ("total[a] = b;\nif (a > n) return;\n++b;", "total[a] = b;\n\n++b;", ""),
+        ("total[a] = b;\nif (a > n) {\n    return;\n}\n++b;", "total[a] = b;\n\n++b;", ""),
         ("if (a > n)\n    total[a] = b;", "{\n\n\n    total[a] = b;", ""),
         ("f(total[a], b);", "f(b, total[a])", "arguments 1 and 2 of `f` in line 4"),
         ("total[a + 2 * b] = 1;", "total[2 * a + 2 * b]", ""),
