@@ -5,6 +5,7 @@ each rung's own kernel twice: what its two times differ by is noise. They are ke
 are measured.
 """
 
+import itertools
 import time
 from collections.abc import Iterable, Sequence
 from typing import Annotated
@@ -23,15 +24,39 @@ from recording.options import Batches, Dry, Layers, Repeat, Rungs, choose_layers
 BATCHES = {"gpu": (100, 1000, 10_000), "cpu": (10,)}  # images, by the engine
 
 
-def list_unrecorded(kernels: Iterable[Variant]) -> list[Variant]:
-    """Return the kernels that were not measured on this device with the source that they have now."""
+def list_unrecorded(
+    kernels: Iterable[Variant], layers: Iterable[Layer], batches: Iterable[int]
+) -> list[Variant]:
+    """Return the kernels that have no time on this device for a layer and a batch, with the source that they have now.
+
+    A layer counts only for kernels that can compute it.
+    """
     try:
         table = recorded(device().name).table
     except EngineError:  # nothing yet
         return list(kernels)
     # code: the source's digest
-    recorded_sources = set(table[["label", "code"]].itertuples(index=False, name=None))
-    return [kernel for kernel in kernels if (kernel.label, kernel.code) not in recorded_sources]
+    columns = ["label", "code", "layer", "batch"]
+    measured = {*table.dropna(subset="op_ms")[columns].itertuples(index=False, name=None)}
+    pairs = [*itertools.product(layers, batches)]
+    return [
+        kernel
+        for kernel in kernels
+        if any(
+            (kernel.label, kernel.code, layer.name, batch) not in measured
+            and can_compute(kernel, layer)
+            for layer, batch in pairs
+        )
+    ]
+
+
+def can_compute(kernel: Variant, layer: Layer) -> bool:
+    """Return whether a kernel can compute a layer; nothing is compiled or launched."""
+    try:
+        kernel.on(layer)
+        return True
+    except EngineError:
+        return False
 
 
 def check_kernels(kernels: Iterable[Variant], shapes: Sequence) -> list[Variant]:
@@ -158,11 +183,12 @@ def times(
         for rung in choose_rungs(rungs)
         for other in (*variants(rung.number)[1:], *solutions(rung.number))
     ]
+    layers = choose_layers(layer)
     if missing:
-        own, others = list_unrecorded(own), list_unrecorded(others)
+        own = list_unrecorded(own, layers, batches)
+        others = list_unrecorded(others, layers, [max(batches)])
     # The tests check the compared kernels on the test shapes; here they are checked on the measured
     # layers.
-    layers = choose_layers(layer)
     measured = [(layer, 2) for layer in layers]  # with two images
     shapes = {**dict.fromkeys(others, measured), **dict.fromkeys(own, (*TEST_SHAPES, *measured))}
     jobs.compile_all(

@@ -118,6 +118,31 @@ def test_times_are_kept_layer_by_layer(monkeypatch):
     assert other["op_ms"] == 3 and np.isnan(other["op_again_ms"]) and np.isnan(other["layer_ms"])
 
 
+def test_what_is_missing_is_measured_after_an_interrupt(monkeypatch):
+    """A kernel is complete if it has a time for each layer that it can compute, and for each batch."""
+    one, two = labkit.variant(1), labkit.variant(2)
+    rows = [
+        {"label": kernel.label, "code": kernel.code, "layer": layer.name, "batch": batch}
+        for kernel in (one, two)
+        for layer in labkit.LENET86
+        for batch in (2, 3)
+    ]
+
+    def list_missing(rows):
+        """Return the kernels of which a time is missing in a table with these rows."""
+        table = pd.DataFrame(rows).assign(op_ms=1.0)
+        monkeypatch.setattr(times, "recorded", lambda _: SimpleNamespace(table=table))
+        return times.list_unrecorded([one, two], labkit.LENET86, [2, 3])
+
+    assert list_missing(rows) == []
+    assert list_missing(rows[:-1]) == [two]
+    assert list_missing([{**rows[0], "code": "another"}, *rows[1:]]) == [one]
+    # this mask does not fit into constant memory, so rung 2 cannot compute the layer
+    large = labkit.Layer("large", C=64, H=20, W=20, M=64, K=7)
+    assert not times.can_compute(two, large) and times.can_compute(one, large)
+    assert times.list_unrecorded([two], [large], [2]) == []
+
+
 def test_times_of_one_rung(capsys):
     result = run("times", "baseline", "--check")
     assert result.exit_code == 0

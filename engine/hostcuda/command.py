@@ -240,7 +240,11 @@ def sanitize(
     most: Most = None,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Notes of copies that are partly unset count as findings."),
+        typer.Option(
+            "--strict",
+            help="Notes of copies that are partly unset count as findings; a program that ignores an error ends "
+            "with status 1.",
+        ),
     ] = False,
 ) -> None:
     """Run a program and find the errors of its kernels.
