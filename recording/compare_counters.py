@@ -463,9 +463,9 @@ def write_report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> di
         "shared memory, accesses joined by nvcc": shared & ~table["as_written"],
     }
     summary = (  # a table under it has a row for each of `parts`
-        f"Nsight Compute (ncu) counted on {where}, {date}. The machine code is that of {compiler}. The kernels are "
-        f"those of the lab on {jobs.BATCH} images, with their steps and the exercises' solutions, and textbook "
-        "kernels. `python -m recording compare-counters` writes the tables.\n\n"
+        f"Nsight Compute (ncu) counted on {where}, {date}. The machine code is that of {compiler}.\n\n"
+        "The compared kernels are the lab's kernels with their steps, the exercises' solutions and textbook kernels. "
+        f"The lab's kernels compute {jobs.BATCH} images. `python -m recording compare-counters` writes the tables.\n\n"
     ) + _format_table(
         ["counters", "", f"agree within {ALLOWED:.0%}", "others"],
         "-rr-",  # r: a column that is right-aligned

@@ -114,8 +114,8 @@ def format_ladder(results: Recorded) -> str:
     ]
     return "\n".join(
         [
-            *(f"- {note}" for note in overview.list_notes(results)),
-            "- Bold: the best of a column in FP32 and in FP16.",
+            *(f"{note}\n" for note in overview.list_notes(results)),
+            "Two times of each column are bold: the best in FP32 and the best in FP16.",
             "",
             *lines,
         ]
@@ -164,21 +164,21 @@ def format_network(results: Recorded) -> str:
     first = results.network(10_000).iloc[0]
     software = first["software"].partition("PyTorch ")[2]
     caption = (
-        "The table has lenet86's images per second (M/s: millions) with 10,000 images, and the time of a forward pass "
-        "with 100 images. "
+        "The table says how many million images per second (M/s) the network lenet86 computes, with 10,000 images. "
+        "The last column has the time of a forward pass with 100 images. "
         f"{results.device}, {first['date']}, PyTorch {software}.\n\n"
-        "- *From the host:* the time includes copies from and to page-locked host memory. The *plain* network, in "
-        "the last row, computes layer by layer and uses ordinary memory.\n"
-        "- *Graph:* all launches are one CUDA graph. With 100 images, the graph has 50 forward passes, so that its "
-        "launch takes little of the time. The table has the time of one pass."
+        "*From the host:* the time includes copies from and to page-locked host memory. The *plain* network, in "
+        "the last row, computes layer by layer and uses ordinary memory.\n\n"
+        "*Graph:* all launches are one CUDA graph. With 100 images, the graph has 50 forward passes, and the table has "
+        "the time of one pass."
     )
     if many.index.str.endswith("streams").any():
         caption += (
-            "\n- *Streams:* images come from the host in chunks, and copies overlap with kernels, as in our networks. "
+            "\n\n*Streams:* images come from the host in chunks, and copies overlap with kernels, as in our networks. "
             "PyTorch without streams first copies, then computes."
         )
     if many.index.str.endswith("compiled").any():
-        caption += "\n- *Compiled:* torch.compile compiled the network, which then ran as a graph or on streams."
+        caption += "\n\n*Compiled:* torch.compile compiled the network, which then ran as a graph or on streams."
     return "\n".join([caption, "", *lines])
 
 

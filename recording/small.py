@@ -199,14 +199,17 @@ def to_markdown(table: pd.DataFrame) -> str:
         f"Times for {BATCH} images in microseconds, {first['device']}, {first['date']}, "
         f"PyTorch{first['software'].partition('PyTorch')[2]}.",
         "",
-        "- *First number:* the time of one call of the kernel. Before it, the L2 cache was filled with other data.",
-        f"- *Second number:* the time of a CUDA graph with {PASSES} calls of the kernel, divided by {PASSES}.",
-        f"- *Run:* the kernels of a layer were measured alternately in one run. Each number is the median of "
+        "*First number:* the time of one call of the kernel. Before the call, the L2 cache was filled with other data.",
+        "",
+        f"*Second number:* the time of a [CUDA graph](glossary.md#cuda-graph) with {PASSES} calls of the kernel, "
+        f"divided by {PASSES}.",
+        "",
+        f"*Run:* the kernels of a layer were measured alternately in one run. Each number is the median of "
         f"{first['repeat']} measurements. cuDNN's times are those of the faster of two layouts.",
-        f"- *Bound:* an estimate of the shortest possible time, if a multiprocessor computes whole images. With "
-        f"{BATCH} images, {one_each - BATCH} of the {one_each} multiprocessors have no work, so {BATCH} images take as "
-        f"long as {one_each} images. The bound is the reference time of {one_each} images, plus the time of an "
-        "empty kernel.",
+        "",
+        "*Bound:* an estimate of the shortest possible time if each multiprocessor computes whole images. The GPU has "
+        f"{one_each} multiprocessors, so {BATCH} images take as long as {one_each}. The bound is the reference time of "
+        f"{one_each} images, plus the time of an empty kernel.",
         "",
         *heading,
     ]
@@ -221,9 +224,9 @@ def to_markdown(table: pd.DataFrame) -> str:
     lines += [
         f"| {NOTHING} | {' | '.join(nothing)} |",
         "",
-        f"This table has times of one call in a CUDA graph, in microseconds. The first number is the time for {FEW} "
-        f"images. The second number is the time for {one_each} images. The third number is the time for "
-        f"{2 * one_each} images minus the time for {one_each} images.",
+        f"The next table has times of one call in a CUDA graph, in microseconds. The first number is for {FEW} images, "
+        f"and the second number for {one_each} images. The third number is the time for {2 * one_each} images minus "
+        f"the time for {one_each} images.",
         "",
         *heading,
     ]

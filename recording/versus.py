@@ -215,18 +215,24 @@ def to_markdown(table: pd.DataFrame) -> str:
         f"Op time in milliseconds with {' · '.join(f'{batch:,}' for batch in batches)} images, {first['device']}, "
         f"{first['date']}, PyTorch{first['software'].partition('PyTorch')[2]}.",
         "",
-        f"- *Run:* all kernels were measured alternately in one run, {first['repeat']} times each. The table has the "
-        "medians. All results were checked before and after the run."
-        + (
-            f" To find the noise, some kernels were measured {first['repeat']} more times in the run. The two medians "
-            f"of each of these kernels differ by up to {100 * noise:.1f} %."
+        f"*Run:* all kernels were measured alternately in one run, {first['repeat']} times each. The table has the "
+        "medians. All results were checked before and after the run.",
+        "",
+        *(
+            [
+                f"*Noise:* some kernels were measured {first['repeat']} more times in the run. The two medians of a "
+                f"kernel differ by up to {100 * noise:.1f} %.",
+                "",
+            ]
             if noise
-            else ""
+            else []
         ),
-        f"- *cuDNN* was measured in two data layouts, with {' or '.join(plans)}. The table has the shortest time.",
-        "- *Bold:* for each layer and number of images, the times of two kernels are bold: the fastest kernel for "
-        "halves, and the fastest kernel for floats.",
-        "- *Precision:* kernel 10 and the rows with FP16 read and write halves. All other rows read and write floats. "
+        f"*cuDNN* was measured in two data layouts, with {' or '.join(plans)}. The table has the shortest time.",
+        "",
+        "*Bold:* for each layer and number of images, two times are bold: the shortest for halves, and the shortest "
+        "for floats.",
+        "",
+        "*Precision:* kernel 10 and the rows with FP16 read and write halves. All other rows read and write floats. "
         "The rows with TF32 round the inputs.",
         "",
         "| | " + " | ".join(f"{network} layer {layer}" for network, layer in layers) + " |",

@@ -89,10 +89,13 @@ def list_notes(results: Recorded) -> list[str]:
         f"Op times for {batch:,} images on an {results.device}, recorded from {results.table['date'].min()} to "
         f"{results.date}. The factor (×) is the op time over the reference time.",
         describe_references(results.device),
+        "The reference time of kernel 11 counts three products in FP16 for each product of floats.",
         "PyTorch's convolutions use cuDNN TF32 by default, and cuDNN FP32 only if TF32 is switched off.",
-        f"Layer time is measured with kernel {' and '.join(inside)}, and includes the copies between host and GPU. The "
-        "factor of a layer time is the layer time over the time of the copies (the link's reference time). With "
-        "streams the host memory is page-locked. Without streams it is ordinary memory.",
+        "A layer time includes the copies between host and GPU. The layer times are those of kernel "
+        f"{' and '.join(inside)}. Their factor is the layer time over the time of the copies (the link's reference "
+        "time).",
+        "The layer time with streams uses page-locked host memory. The layer time without streams uses ordinary "
+        "memory.",
         "The steps warpgroups (`wgmma`) need compute capability 9.0.",
         "If a kernel is measured twice in a run, the two times differ by up to "
         f"{100 * results.noise(batch):.1f} %.",
@@ -104,19 +107,16 @@ def list_notes(results: Recorded) -> list[str]:
 
 def describe_references(name: str) -> str:
     """Return the sentences that say which bandwidth and rates the reference times of the device `name` assume."""
-    # Kernel 11 computes a product of floats as three products of their high and low halves.
     rates = device(name).ceilings
     tera = {
         key: f"{rates[key] / 1e12:.3g} T"
         for key in ("reference_bandwidth", "reference_float32", "tf32_gemm", "float16_gemm")
     }
     return (
-        "The reference time is the longer of two times: the time to move the layer's bytes at "
-        f"{tera['reference_bandwidth']}B/s, and the time to compute its products at "
+        "The reference time is the longer of two times. The first is the time to move the layer's bytes at "
+        f"{tera['reference_bandwidth']}B/s. The second is the time to compute its products at "
         f"{tera['reference_float32']}FLOP/s (FP32), {tera['tf32_gemm']}FLOP/s (TF32) or "
-        f"{tera['float16_gemm']}FLOP/s (FP16). These rates are close to measured rates. The "
-        "GPU's peak rates are higher, so a kernel can be faster than its reference time. For kernel 11, each product "
-        "counts as three products in FP16."
+        f"{tera['float16_gemm']}FLOP/s (FP16)."
     )
 
 
