@@ -97,7 +97,7 @@ def measure(children):
 
 
 def main(batch):
-    """Measure how much slower check mode is; print a table on stderr and a sentence for the documents on stdout.
+    """Measure how much slower check mode is; print a table on stderr and sentences for the documents on stdout.
 
     The exit status is 1 if counting takes more than MOST times as long as running.
     """
@@ -114,14 +114,16 @@ def main(batch):
             f"{ratio['counters']:7.1f}x{1e3 * best['checks']:10.1f}{ratio['checks']:7.1f}x"
         )
     counters, checks = ([ratio[mode] for ratio in ratios] for mode in ("counters", "checks"))
-    sentence = (
-        f"A kernel takes {min(counters):.1f} to {max(counters):.1f} times as long as in `hostcuda run` if hostcuda "
-        "counts its memory accesses. With all four checks of `hostcuda sanitize`, a kernel takes "
-        f"{min(checks):.0f} to {max(checks):.0f} times as long as in `hostcuda run`. These figures are for the lab's "
-        f"kernels {RUNGS[0].number:02} to {RUNGS[-1].number:02} on both layers of lenet86 with {batch} images. The "
-        f"processor was an {labkit.device().name}, {datetime.date.today()}."
+    text = (
+        f"**Counting.** A kernel takes {min(counters):.1f} to {max(counters):.1f} times as long as in `hostcuda run` "
+        "if hostcuda counts its memory accesses.\n\n"
+        f"**Checking.** With all four checks of `hostcuda sanitize`, a kernel takes {min(checks):.0f} to "
+        f"{max(checks):.0f} times as long as in `hostcuda run`.\n\n"
+        "These times of counting and checking are for the lab's kernels "
+        f"{RUNGS[0].number:02} to {RUNGS[-1].number:02} on both layers of lenet86 with {batch} images. "
+        f"The processor was an {labkit.device().name}, {datetime.date.today()}."
     )
-    print(sentence)
+    print(text)
     sys.exit(max(counters) > MOST)
 
 

@@ -84,10 +84,10 @@ def write_page() -> str:
     text = f"""# Planted mistakes of asynchronous programs: check mode and compute-sanitizer
 
 The programs in `engine/tests/programs/hopper` use [Hopper's asynchronous instructions](asynchronous.md). They contain
-{len(lines)} mistakes on purpose, to test two tools: `hostcuda sanitize`, and NVIDIA's compute-sanitizer.
+{len(lines)} mistakes on purpose. With them, two tools were tested: `hostcuda sanitize` and NVIDIA's compute-sanitizer.
 
-Each program has numbered mistakes, which a comment at the beginning of the program describes. For example, the option
-`-DBUG=2` compiles the program with mistake 2.
+A comment at the beginning of each program describes its mistakes, which have numbers. For example, the option `-DBUG=2`
+compiles the program with mistake 2.
 
 | program | what it does |
 |---|---|
@@ -101,31 +101,38 @@ Each program has numbered mistakes, which a comment at the beginning of the prog
 | `tensor_map`, `product_ring` | copies of tiles by tensor maps; in `product_ring` also matrix products |
 | `stmatrix`, `wgmma` | matrices in shared memory, and their products |
 
-For each mistake, a program with this mistake ran four times, or once if it hung. The programs ran on
-{results["date"]}, on an {results["device"]} with driver {results["driver"]}. The mistakes had these consequences:
+For each mistake, the program with this mistake ran four times on an {results["device"]} with driver
+{results["driver"]}. If the program hung, it ran only once. The programs ran on {results["date"]}. The mistakes had
+these consequences:
 
 | mistakes that | of {len(lines)} |
 |---|---:|
 {summary}
 
-**`hostcuda sanitize`** runs the programs on the CPU, in *check mode*. It names the line and the cause
-of {len(kinds)} mistakes. For {noted} of these mistakes, it prints a note, not a finding, because a program may do
-the same on purpose.
+**`hostcuda sanitize`** runs the programs on the CPU, in *check mode*. It names the line and the cause of
+{len(kinds)} mistakes. For {noted} of these mistakes, it prints a note, not a finding, because a program may do the
+same on purpose.
 
-**{version}** finds {named} of the {len(lines)} mistakes on the GPU, with its tools memcheck, racecheck and
-synccheck. A mistake counts as found if compute-sanitizer reports something that it does not report about the correct
-program.
+**{version}** ran on the GPU, with its tools memcheck, racecheck and synccheck. It finds {named} of the
+{len(lines)} mistakes. A mistake is found if compute-sanitizer reports more about the program with the mistake than
+about the correct program.
 
 **Correct programs.** The programs also have {right} versions without a mistake. `hostcuda sanitize` reports nothing
-about them. compute-sanitizer reports errors in {len(alarms)} of them, which the last table of this page lists.
+about these versions. compute-sanitizer reports errors in {len(alarms)} of them, see the last table of this page.
 
-**The next table** has one row per mistake. "Right by luck" means that all four runs of the program on the GPU gave the
-right result in spite of the mistake. If the runs had different outcomes, the row names each of them.
+**The next table** has one row per mistake. If the runs of a program on the GPU had different outcomes, the row names
+each of them.
+
+**"Right by luck"** means that all four runs of the program on the GPU gave the right result in spite of the mistake.
 
 **"Wrong result" in the column "check mode"** means that hostcuda reports nothing, but the result on the CPU is wrong.
 
-To write this page again, run two commands in the folder `engine`. On a GPU, `python -m tests.hopper.run_on_gpu
-tests/hopper/nvidia-h200.json` runs all programs. Then `python -m tests.hopper.table` writes the page.
+**To write this page again**, run these commands in the folder `engine`, the first one on a GPU:
+
+```
+python -m tests.hopper.run_on_gpu tests/hopper/nvidia-h200.json     # runs all programs
+python -m tests.hopper.table                                        # writes the page
+```
 
 | mistake | on the GPU | check mode | compute-sanitizer |
 |---|---|---|---|
