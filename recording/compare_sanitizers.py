@@ -109,20 +109,21 @@ def write_report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
     ours, theirs = ours.set_index("kernel"), theirs.set_index("kernel")
     text = (
         "# Planted bugs: what the engine and compute-sanitizer find\n\n"
-        f"The folder `engine/tests/check/corpus` has {len(bugs)} kernels. Each kernel has one bug, which was put there "
-        f"on purpose. There are {len(kinds)} kinds of bugs. Each kernel also has a repaired version.\n\n"
-        "Two tools checked both versions of each kernel: the one with the bug, and the repaired one. `hostcuda "
-        f"sanitize` ran on the CPU. NVIDIA's compute-sanitizer ran on an {device} on {date}. A bug counts as found if "
-        "the tool reports it at the line of the bug. `python -m recording compare-sanitizers` writes this page.\n\n"
+        f"The folder `engine/tests/check/corpus` has {len(bugs)} kernels, each with one planted bug: a mistake on "
+        f"purpose. There are {len(kinds)} kinds of bugs. Each kernel also has a repaired version.\n\n"
+        f"`hostcuda sanitize` checked both versions of each kernel on the CPU. NVIDIA's compute-sanitizer checked them "
+        f"on an {device} on {date}. A bug counts as found if the tool reports it at the line of the bug.\n\n"
+        "`python -m recording compare-sanitizers` writes this page.\n\n"
         "| | bugs found | repaired versions with a finding | kernels of the lab |\n|---|---:|---:|---|\n"
         f"| CPU engine | {_summarize(ours)} |\n| compute-sanitizer | {_summarize(theirs)} |\n\n"
         'The column "kernels of the lab" is about the kernels of the convolution lab, which have no planted bugs. '
-        '"Clean" means that the tool reports nothing about them. The words "changed after the run" stand '
-        "before the kernels whose source has changed since the tool checked them.\n\n"
-        "Each row of the next table is about one kind of bug. It says how many bugs of this kind each tool finds, and "
-        'names the kernels whose bugs the tool misses. "By one" means that the kernel accesses the first element '
-        'beyond the end of an array. "Into the neighbour" means that the access is further beyond the end, '
-        "where another array can be.\n\n"
+        '"Clean" means that the tool reports nothing about them.\n\n'
+        'The words "changed after the run" stand before kernels of the convolution lab whose source has changed since '
+        "the tool checked them.\n\n"
+        "The next table says how many bugs of each kind a tool finds, and names the kernels whose bugs it misses. Two "
+        "kinds need an explanation:\n\n"
+        '- "By one": the kernel accesses the first element beyond the end of an array.\n'
+        '- "Into the neighbour": the access is further beyond the end, where another array can be.\n\n'
         "| kind of bug | tool | CPU engine | compute-sanitizer |\n|---|---|---|---|\n"
     )
     kernels_by_kind: dict[tuple[str, str], list[str]] = {}
