@@ -300,3 +300,49 @@ def _explain_right_first(attempt: Attempt) -> str:
 
 NEXT_PRODUCT = _make(_explain_next_product)
 RIGHT_FIRST_PRODUCT = _make(_explain_right_first, vague=True)
+
+# "(const uchar4 *)pixels" and "n / 4"
+_FOURS = re.compile(
+    r"\((?:const )?(?:uchar|float|int|uint)4 \*\)|reinterpret_cast<(?:const )?\w+4 \*>"
+)
+_FOURTH = re.compile(r"\bn (?:/ 4|>> 2)\b(?! \* 4)")
+
+
+def _explain_lost_rest(attempt: Attempt) -> str:
+    """Return which line loses the last n % 4 of n numbers, if nothing else takes them; or ""."""
+    body = attempt.source[attempt.source.find("{") :]
+    fourth = _FOURTH.search(body)
+    # each use of n is a fourth of it
+    if (
+        not attempt.wrong.startswith("right")
+        or not (fourth and _FOURS.search(body))
+        or re.search(r"\bn\b", _FOURTH.sub("", body))
+    ):
+        return ""
+    line = find_line(attempt.source, attempt.source.find("{") + fourth.start())
+    return (
+        f"Line {line}: `{fourth[0]}` drops a remainder, so the last n % 4 numbers, up to three, come to no thread. "
+        "They need loads of their own."
+    )
+
+
+LOST_REST = _make(_explain_lost_rest)
+
+# "shift = upper * Wo;", and a pointer into x
+_OUTPUT_ROWS = re.compile(r"\b(\w+) = (?:[^;,]*\? )?\w+ \* Wo\b(?: : 0)? *[,;]")
+_INTO_X = re.compile(r"\*(?:const )?(?:__restrict__ )?(\w+) = x \+")
+
+
+def _explain_rows_of_outputs(attempt: Attempt) -> str:
+    """Return which line adds a number of rows of y to an index of x, or ""."""
+    arrays = "|".join(["x", *_INTO_X.findall(attempt.source)])
+    for name in _OUTPUT_ROWS.findall(attempt.source) if attempt.runs_wrong else ():
+        if index := re.search(rf"\b(?:{arrays})\[(?:[^\];]* \+ )?{name}\]", attempt.source):
+            return (
+                f"Line {find_line(attempt.source, index.start())}: `{name}` counts elements of y, whose rows are Wo "
+                "long. The rows of x are W long, so the same number of rows is further there."
+            )
+    return ""
+
+
+ROWS_OF_OUTPUTS = _make(_explain_rows_of_outputs)

@@ -156,8 +156,9 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
         graded = verdicts[text] = grade_source(exercise, text, limit=_SECONDS_TEXT)
         if graded.untouched:  # the starting code is right, and no step to the goal
             return False
-        # Small changes may give right results by chance, as by more work: they have to meet the goal, too.
-        if is_wrong and text not in small:
+        # Small changes may give right results by chance, as by more work, and beside a sentence any change that
+        # misses the goal may lead away: they have to meet it.
+        if is_wrong and text not in small and not result.mistake:
             return graded.verdict != WRONG
         return graded.passed or graded.long
 
@@ -182,9 +183,8 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
     if not changes:
         return result
     is_met = verdicts[apply(source, changes)].passed
-    # Several lines say less than the next hint about a goal that is missed, or than a sure sentence. Beside this,
-    # a change that misses the goal may be another way than the solution's.
-    if (is_told and not is_met) or ((is_told or not is_wrong) and len(list_lines(changes)) > 1):
+    # Several lines say less than the next hint about a goal that is missed, or than a sure sentence.
+    if (is_told or not is_wrong) and len(list_lines(changes)) > 1:
         return result
     outcome = "the goal is met" if is_met or not is_wrong else "the results are right"
     sentence = describe_repair(source, changes, outcome)

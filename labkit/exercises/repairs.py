@@ -111,7 +111,13 @@ def find_repair(
         description = _describe(source, alone)
         if not description.is_vague:
             # "With another index of `y` in line 24" says less than which word or term of it is wrong.
-            return alone if description.slips else find_first(list_slips(alone)) or alone
+            if not description.slips:
+                return find_first(list_slips(alone)) or alone
+            # "without the factor `gridDim.y`" says more than "where another name belongs"
+            if any("where another" in slip for slip in description.slips):
+                named = [choice for choice in list_slips(alone) if choice[0].phrase]
+                return find_first(named) or alone
+            return alone
     # The likeliest mutations, and those of its lines, before a part of several lines: a change of one word says more.
     if enough := find_first([*list_slips(alone), *small[:_LIKELY]]) or alone:
         return enough

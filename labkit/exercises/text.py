@@ -486,6 +486,8 @@ def _describe_edits(words: Sequence[str], right: Sequence[str]) -> str:
     added = [word for *_, begin, end in edits for word in words[begin:end]]
     if max(len(lacked), len(added)) > _MOST_WORDS or {*"{};"} & {*lacked, *added}:
         return ""
+    if not added and {"=", "+=", "-="} & {*lacked}:
+        return "lacks an assignment: what else has to change there?"
     if not added and (kind := _name_missing(lacked)):
         return f"lacks {kind}: compare it with what the index or the condition should say."
     if lacked == ["++"] and added[:1] == ["+="]:

@@ -65,6 +65,15 @@ _INITIALIZER = re.compile(r"= \{([^{};]{1,600})\};")
 _QUOTIENT = re.compile(r"(?<![/*])([/%])(?![/*=])")
 # "n / C1, w = n % K": the number that is divided, and the two numbers that divide it
 _DIVIDED = re.compile(r"\b(\w+) / (\w+)([^{}]{1,100}?)\b\1 % (\w+)")
+# "half * C * K", where K * K may be meant
+_WIDTH = re.compile(r"(?<!\bK \* )(?<=[\w)] \* )K\b(?! \*|\w)")
+# "min(96, n)" behind "for (int tile = 0;"
+_MINIMUM = re.compile(r"\bmin\((?:(\d+|[A-Z]\w*), (\w+)|(\w+), (\d+|[A-Z]\w*))\)")
+_COUNTED = re.compile(r"\bfor \((?:int|unsigned) (\w+) = [^;{}\n]{1,60};")
+# "gridDim.x * gridDim.y * blockDim.x"
+_EXTENTS = re.compile(r"\b(?:grid|block)Dim\.[xyz](?: \* (?:grid|block)Dim\.[xyz])+")
+# "outputs = n - 95"
+_DERIVED = re.compile(r"\b(\w+) = (\w+) [-+] \w+ *[,;]")
 _BLOCKS = {"32", "64", "128", "256"}  # a number of threads, in place of blockDim.x
 _FACTOR = re.compile(r"(?<=\* )\d+\b(?!\.)")
 # "ROWS + 8"
@@ -88,6 +97,7 @@ _SIZE = re.compile(r"\b(?:Ho \* Wo|H \* W|(?<!\bC \* )K \* K)\b")
 _ROUNDS_UP = re.compile(r"\+ ?([\w.]+) ?(-) ?1\) ?/ ?\1\b")
 _DOUBLES = re.compile(r"<(?= ?[\w.]+; ?\w+ (?:\*= 2|<<= 1)\))")
 _ROUNDED = re.compile(r"\b([A-Za-z_][\w.]*) / (\d+|[A-Za-z_]\w*)(?=[,;)])")
+_MOST_LOOPS = 3  # before a minimum, whose counters may belong in it
 _MOST_EXCHANGED = 3  # parameters that stand for each other
 _MOST_FACTORS = 4  # numbers in a line of which one is replaced
 _MOST_DECLARATIONS = 100  # of several names each
@@ -109,6 +119,9 @@ def change_words(code: str, kernels: Sequence[KernelPart]) -> Iterator[tuple[int
     yield from _exchange_twice(code)
     yield from _exchange_quotients(code)
     yield from _equate_divisors(code)
+    yield from _square_widths(code)
+    yield from _take_rest(code)
+    yield from _drop_extents(code)
     yield from _exchange_arguments(code)
     yield from _repeat_terms(code)
     yield from _drop_terms(code)
@@ -138,6 +151,10 @@ def _exchange_words(
             for name in kernel.integers:
                 others = [each for each in kernel.integers if each != name]
                 names[name] = [*names.get(name, []), *others]
+        # "outputs = n - 95" is easily taken for n
+        for name, origin in _DERIVED.findall(code, kernel.begin, kernel.end):
+            if origin in kernel.integers:
+                names[name] = [*names.get(name, []), origin]
     # a thread's number in its block and its lane; the first warp may have other work
     for name in dict.fromkeys(_THREAD.findall(code)):
         names[name] = [*names.get(name, []), f"{name} % {_WARP}"]
@@ -216,6 +233,38 @@ def _equate_divisors(code: str) -> Iterator[tuple[int, Difference]]:
                 yield 0, Difference(*match.span(group), right, line, line)
 
 
+def _square_widths(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each product that ends with one K, as in ``half * C * K``, with ``K * K`` in its place."""
+    for match in _WIDTH.finditer(code):
+        line = find_line(code, match.start())
+        phrase = f"with `K * K` in place of `K` in line {line}"
+        yield 1, Difference(match.start(), match.end(), "K * K", line, line, phrase)
+
+
+def _take_rest(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each ``min(96, n)`` in a loop over tiles with ``n - 96 * tile`` in place of n: what the last tile has."""
+    for match in _MINIMUM.finditer(code):
+        size, total = match[1] or match[4], match[2] or match[3]
+        line = find_line(code, match.start())
+        counters = dict.fromkeys(_COUNTED.findall(code, 0, match.start()))
+        for counter in [*reversed(counters)][:_MOST_LOOPS]:
+            right = f"{total} - {size} * {counter}"
+            phrase = f"with `{right}` in place of `{total}` in line {line}"
+            text = f"min({size}, {right})"
+            yield 1, Difference(match.start(), match.end(), text, line, line, phrase)
+
+
+def _drop_extents(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each product of a grid's and a block's extents without one of them."""
+    for match in _EXTENTS.finditer(code):
+        extents = match[0].split(" * ")
+        line = find_line(code, match.start())
+        for place, extent in enumerate(extents):
+            right = " * ".join([*extents[:place], *extents[place + 1 :]])
+            phrase = f"without the factor `{extent}` in line {line}"
+            yield 1, Difference(match.start(), match.end(), right, line, line, phrase)
+
+
 def _list_others(
     words: Sequence[str], place: int, names: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[int, str, int]]:
@@ -229,6 +278,8 @@ def _list_others(
         yield 1 if second == "2" else 3, f"2 * {word}", 1
     if word in ("+", "-") and re.fullmatch(r"[\w)\]]+", before) and behind != "1":
         yield 3, "-" if word == "+" else "+", 1
+    if before == "<" and behind == "*" and word.isidentifier():
+        yield 2, f"2 * {word}", 1
     if before == "*" and word.isidentifier() and behind in (*")];,", "+"):
         yield 3, f"{word} * {_WARP}", 1
     if word in _OTHERS:
@@ -248,10 +299,14 @@ def _list_others(
         if word in _BLOCKS:
             yield 1, "blockDim.x", 1
             yield 1, "blockDim.x / 2", 1
-        others = {2 * int(word), int(word) // 2, int(word) + 1, int(word) - 1, _WARP}
+        neighbors = {2 * int(word), int(word) // 2}
+        others = {*neighbors, int(word) + 1, int(word) - 1, _WARP}
         for number in others - {int(word)} if int(word) > 3 else others - {int(word), _WARP}:
             # how many copies may still be under way is easily wrong by one
-            yield FIRST if before_last == "__pipeline_wait_prior" else 3, str(number), 1
+            if before_last == "__pipeline_wait_prior":
+                yield FIRST, str(number), 1
+            else:  # of a factor, the double or the half comes before a parameter in its place
+                yield 1 if before == "*" and number in neighbors else 3, str(number), 1
 
 
 def _replace_factors(code: str, kernels: Sequence[KernelPart]) -> Iterator[tuple[int, Difference]]:

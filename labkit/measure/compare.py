@@ -310,11 +310,10 @@ def _find_hints(y, expected, allowed, inputs) -> Iterator[str]:
     unwritten_count = int(_find_unwritten(y).sum())
     new_nans = int(np.isnan(y).sum()) - unwritten_count
     infinite = int(np.isinf(y).sum())
-    if unwritten_count:
-        share = (
-            "nothing was" if unwritten_count == y.size else f"{unwritten_count} outputs were not"
-        )
-        yield f"{share} written (the output held NaN before)"
+    if unwritten_count == y.size:
+        yield "nothing was written, or only added to what the output held before: NaN"
+    elif unwritten_count:
+        yield f"{unwritten_count} outputs were not written (the output held NaN before)"
     if new_nans:
         yield (
             f"{new_nans} outputs became NaN in the kernel: by memory that it read before anything was written "

@@ -181,9 +181,10 @@ def _find_hints(array: Array, products: Products) -> Iterator[str]:
     unwritten = sum(array.data[at : at + width] == unset for at in range(0, len(array.data), width))
     computed = sum(value != value for value in values) - unwritten  # the other NaNs
     infinite = sum(map(math.isinf, values))
-    if unwritten:
-        share = "nothing was" if unwritten == len(values) else f"{unwritten} outputs were not"
-        yield f"{share} written (the output held NaN before)"
+    if unwritten == len(values):
+        yield "nothing was written, or only added to what the output held before: NaN"
+    elif unwritten:
+        yield f"{unwritten} outputs were not written (the output held NaN before)"
     if computed:
         yield (
             f"{computed} outputs became NaN in the kernel: by memory that it read before anything was "

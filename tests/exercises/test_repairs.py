@@ -227,6 +227,19 @@ __global__ void add(const float *x, float *y, int H, int W)
         ("a = max(a, b < n ? total[b] : 0);", "total[b] : -INFINITY)", "in place of 0 in line 4"),
         ("int t = threadIdx.x;\nif (t >= a) ++b;", "if (t % 32 >= a)", ""),
         ("int warp = threadIdx.y;\na = 32 * warp;", "a = 32 * (warp - 1);", ""),
+        ("total[a * C * K] = 1;", "total[a * C * K * K]", "`K * K` in place of `K`"),
+        (
+            "for (int tile = 0; tile < a; ++tile)\n    total[tile] = min(96, n);",
+            "min(96, n - 96 * tile)",
+            "`n - 96 * tile` in place of `n` in line 5",
+        ),
+        (
+            "a += gridDim.x * gridDim.y * blockDim.x;",
+            "a += gridDim.x * blockDim.x;",
+            "without the factor `gridDim.y`",
+        ),
+        ("const int outputs = n - 95;\na = outputs / 96;", "a = n / 96;", ""),
+        ("while (a < b * n)\n    ++a;", "while (a < 2 * b * n)", ""),
         ("total[Ho * Wo] = 1;", "total[H * W] = 1;", "`H * W` in place of `Ho * Wo`"),
         ("int tiles = n / 96;", "tiles = (n + 96 - 1) / 96;", "`n / 96` in line 4 rounded up"),
         (

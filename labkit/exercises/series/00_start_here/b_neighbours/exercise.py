@@ -129,8 +129,8 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "The step between a thread's elements has to be the number of threads in the grid. n / 4 drops a "
-            "remainder, and the grid may have more threads than n / 4.",
+            "n / 4 drops a remainder, and the grid may have more threads than n / 4. A step between a thread's "
+            "elements that fits is the number of threads in the grid.",
             lambda attempt: (
                 attempt.wrong.startswith("right") and attempt.matches(r"\bi = [^;]*\bn / 4\b")
             ),

@@ -1,6 +1,7 @@
 """Exercise 01b: the sum in a register."""
 
 from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises.causes import ROWS_OF_OUTPUTS
 
 
 def _count_stores(attempt, layer="layer 1"):
@@ -37,6 +38,7 @@ EXERCISE = Exercise(
     ),
     start_reaches=(40000, 160752, 78400),
     mistakes=(
+        ROWS_OF_OUTPUTS,
         Mistake(
             "This computes a thread per input, but the grid has threads for the outputs only, and several threads "
             "add to one output. Keep a thread per output.",

@@ -3,6 +3,7 @@
 import re
 
 from labkit.exercises import HIDDEN, LAYER_1, Attempt, Exercise, InPlaceOf, Mistake, counted
+from labkit.exercises.causes import ROWS_OF_OUTPUTS
 from labkit.exercises.text import find_line
 from labkit.spec.layers import Layer
 
@@ -79,6 +80,7 @@ EXERCISE = Exercise(
     ),
     start_reaches=(39200, 39200, 800),
     mistakes=(
+        ROWS_OF_OUTPUTS,
         Mistake(
             "Mind the middle row of an odd map: (Ho + 1) / 2 rows are the upper half, and the last of them has no "
             "partner below it.",

@@ -35,7 +35,7 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "This is a row more, and the rows are as long as before: the second index is the length of a row.",
+            "This gives the tile more rows, and they are as long as before: the second index is the length of a row.",
             lambda attempt: attempt.matches(r"\[SIDE \+ \d+\]\[SIDE\]"),
         ),
         Mistake(

@@ -10,7 +10,10 @@ _MOST_STORES = 20_000  # of 49 * 80 * 80 elements: 9,800 requests and those of w
 _NARROW = Layer("a map of one column", C=2, H=262, W=7, M=3, K=7), 2
 _IM2COL, _LOADS = "layer 1, im2col", "global_load_requests"
 # How an attempt may compare h or w with 0, and with the size of the map.
-_LIMITS = (r"\b0 <=|>= 0\b|< 0\b|>= [pq]\b|\b[pq] <=|\bunsigned\b", r"[<>]=? [HW]o\b|\b[HW]o [<>]")
+_LIMITS = (
+    r"\b0 <=|>= 0\b|< 0\b|>= [pq]\b|\b[pq] <=|\bunsigned\b|\bmax\(0,|\bmax\([^()]*, 0\)",
+    r"[<>]=? [HW]o\b|\b[HW]o [<>]|\bmin\([^()]*\b[HW]o\b",
+)
 # A window on the other side of the input.
 _AWAY = re.compile(r"\b(?:h = [^;,]*|\(row )\+ p\b|\b(?:w = [^;,]*|column )\+ q\b")
 

@@ -32,6 +32,10 @@ _SHORT_PARTS = re.compile(
 _ZERO_PER_PRODUCT = re.compile(
     r"; *\+\+i\)\s*\{?\s*(?:half2 )?part = __\w*half2\w*\([^;]*[;,]\s*part = __hfma2"
 )
+# A product is added to the sum at once, in the statement behind it or in the same.
+_PRODUCT_ADDED = re.compile(
+    r"\b(\w+) = __hmul2\([^;]*[;,]\s*(\w+) = __hadd2\((?:\2, \1|\1, \2)\)|__hadd2\([^;]*__hmul2\("
+)
 
 
 def _count_terms(attempt: Attempt) -> int:
@@ -41,8 +45,10 @@ def _count_terms(attempt: Attempt) -> int:
 
 
 def _adds_products_alone(attempt: Attempt) -> bool:
-    """Return whether the loop over the steps has no addition but that of products, by __hfma2."""
+    """Return whether the loop over the steps has no addition but that of products, by __hfma2 or behind __hmul2."""
     loop = next((text for text in loops(attempt.source) if "__syncthreads" in text), "")
+    if "__hfma2(" not in loop and re.search(_PRODUCT_ADDED, loop):
+        return loop.count("__hadd2(") == 1
     return "__hfma2(" in loop and not re.search(r"__hadd|\bpart\b[^;]* \+|\+=(?! TILE)", loop)
 
 

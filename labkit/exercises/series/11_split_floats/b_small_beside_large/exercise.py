@@ -65,7 +65,7 @@ def _explain(attempt: Attempt) -> str:
     elif counts["farther"] <= 2.0**-22:
         sentences.append(
             "The first n is not the largest: with n larger by one both parts of each pixel are still exact to 2^-22. "
-            "A subnormal low part has fewer bits; how many does it need?"
+            "Subnormal halves are 2^-24 apart, so a low part is off by up to 2^-25."
         )
     if there == right[1] - 14:
         sentences.append(scaled.format("second"))

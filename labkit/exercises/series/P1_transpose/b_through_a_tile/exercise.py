@@ -45,7 +45,7 @@ def _explain_even_rows(attempt: Attempt) -> str:
     """Return which line gives the rows of a tile an even number of words, or ""."""
     tile = _TILE.search(attempt.source)
     # an index with % or ^ may turn the rows
-    if not tile or int(tile[2]) % 2 or attempt.matches(rf"\b{tile[1]}\[[^;=]*[%^]"):
+    if not tile or int(tile[2]) % 2 or attempt.matches("[%^]"):
         return ""
     line = find_line(attempt.source, tile.start())
     return (
@@ -191,6 +191,14 @@ EXERCISE = Exercise(
             lambda attempt: (
                 attempt.count("shared_conflicts", _SHAPE) > 0 and _explain_even_rows(attempt)
             ),
+        ),
+        Mistake(
+            "The words of a row are shifted here. Take two lanes of one load or store: in which bank is the word of "
+            "each? A column lies in 32 banks if each row shifts its words along the row, by another number.",
+            lambda attempt: (
+                attempt.count("shared_conflicts", _SHAPE) > 0 and attempt.matches("[%^]")
+            ),
+            vague=True,
         ),
         Mistake(
             "Lanes that go down a column of this tile lie a row apart, and some of them meet in one bank. With "

@@ -3,7 +3,7 @@
 import re
 
 from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, counted
-from labkit.exercises.causes import SIGNED_PIXEL
+from labkit.exercises.causes import LOST_REST, SIGNED_PIXEL
 from labkit.exercises.practice import NIGHT, histogram, wrong_shares
 from labkit.exercises.text import find_line
 
@@ -85,6 +85,7 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         SIGNED_PIXEL,
+        LOST_REST,
         Mistake(
             "Threads add to one bin at the same time, and all but one of their additions are lost: only atomicAdd "
             "keeps them.",

@@ -1,7 +1,7 @@
 """Exercise P3a: a sum from an empty cell."""
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
-from labkit.exercises.causes import MORE_WARPS, OWN_SUM_TWICE
+from labkit.exercises.causes import LOST_REST, MORE_WARPS, OWN_SUM_TWICE
 from labkit.exercises.practice import ADDITIONS, TOO_LARGE, total, wrong_shares
 
 _NUMBERS = "16,384 numbers"
@@ -49,8 +49,18 @@ EXERCISE = Exercise(
         ),
     ),
     mistakes=(
+        LOST_REST,
         MORE_WARPS,
         OWN_SUM_TWICE,
+        Mistake(
+            "A block may have one thread: then nobody stores number 1 in shared memory, and there is nothing to add to "
+            "number 0. End the tree with a sum in number 0 alone.",
+            lambda attempt: (
+                "uninitialized" in attempt.findings
+                and " at element 1 of " in attempt.wrong
+                and attempt.matches(r"\b(\w+)\[0\] \+ \1\[1\]")
+            ),
+        ),
         Mistake(
             "If there are fewer numbers than threads, the threads without a number store nothing, and the tree adds "
             "what stands at their places. What should stand there?",

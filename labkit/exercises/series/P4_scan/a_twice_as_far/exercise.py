@@ -10,7 +10,8 @@ _ROWS = "4 rows of 256"
 
 # "if (i >= apart) part[1 - now][i] = part[now][i] + ...;" without an else; groups: the array and the buffer stored to
 _STORED_IF = re.compile(
-    r"\bif \((\w+|threadIdx\.x) >= (\w+)\)\s*\{?\s*(?P<array>\w+)\[(?P<to>[^\]]{1,40})\]\[\1\] = "
+    r"\bif \((?:[^()]{1,40}&& )?(\w+|threadIdx\.x) >= (\w+)(?: && [^()]{1,40})?\)\s*\{?\s*"
+    r"(?P<array>\w+)\[(?P<to>[^\]]{1,40})\]\[\1\] = "
     r"(?P=array)\[(?!(?P=to)\])[^\]]{1,40}\]\[\1\] \+ [^;]{1,80};(?!\s*\}?\s*else)"
 )
 

@@ -11,6 +11,10 @@ _ROW_OF_A_THREAD = re.compile(
     r"\brow = (?:blockIdx\.x \* blockDim\.x \+ threadIdx\.x|threadIdx\.x \+ blockIdx\.x \* blockDim\.x)\b"
 )
 # "i = begin[row] + threadIdx.x; i < end; i += gridDim.x * blockDim.x"
+# "x + r * length" or "x[r * length + i]"
+_EQUAL_ROWS = re.compile(
+    r"\bx(?: \+ |\[)(?:\w+ \* (?:\w*length|columns|size|\w*count)\b|(?:\w*length|columns|size|\w*count) \* \w+)"
+)
 _STEP_OF_THE_GRID = re.compile(
     r"\b(\w+) = \w+(?:\[\w+\])? \+ threadIdx\.x; *\1 < [^;]*; *\1 \+= (?:gridDim\.x \* blockDim\.x|"
     r"blockDim\.x \* gridDim\.x)\)"
@@ -43,6 +47,10 @@ EXERCISE = Exercise(
             "The sum is set to 0 once, before the loop over the rows: from its second row on, a block adds the "
             "numbers of the rows before, too.",
             lambda attempt: attempt.wrong.startswith("right") and _is_set_once(attempt.source),
+        ),
+        Mistake(
+            "The rows have different lengths, so row r does not begin at r times a length: it begins at begin[r].",
+            lambda attempt: attempt.runs_wrong and attempt.matches(_EQUAL_ROWS),
         ),
         Mistake(
             "The threads of one block share a row here, but they step by the number of threads of the whole grid: in a "
