@@ -128,6 +128,11 @@ WRONG = {
         BOUNDS,
         POOL,
     ),
+    "weights at the edge once more where a row or column is -1": (
+        SIDE,
+        place(f"tl.maximum({ROWS}, 0)", f"tl.maximum({COLUMNS}, 0)"),
+        POOL,
+    ),
     "the window of one output": (PLACES, BOUNDS, POOL),
     "no ReLU": (SIDE, PLACES, BOUNDS, (POOL[0], "tl.max(four, axis=1)")),
     "the mean of the starting text": (SIDE, PLACES, BOUNDS),

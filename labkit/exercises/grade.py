@@ -156,9 +156,8 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
         graded = verdicts[text] = grade_source(exercise, text, limit=_SECONDS_TEXT)
         if graded.untouched:  # the starting code is right, and no step to the goal
             return False
-        # Small changes may give right results by chance, as by more work, and beside a sentence any change that
-        # misses the goal may lead away: they have to meet it.
-        if is_wrong and text not in small and not result.mistake:
+        # beside a sentence, any change that misses the goal may lead away
+        if is_wrong and text not in doubtful and not result.mistake:
             return graded.verdict != WRONG
         return graded.passed or graded.long
 
@@ -174,7 +173,9 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
     ]
     # beside a sentence that is sure, other changes that help would lead away
     mutations = list_mutations(source, suspects, exercise.solution) if not is_told else ()
-    small = {apply(source, [each]) for each in mutations}
+    # A changed word, of which there is no phrase, may give right results by chance, as by more work: it has to meet
+    # the goal, too.
+    doubtful = {apply(source, [each]) for each in mutations if not each.phrase}
     with show_progress(None, "looking for the line that has to change"):
         try:
             changes = find_repair(source, exercise.solution, screen, is_right, mutations)

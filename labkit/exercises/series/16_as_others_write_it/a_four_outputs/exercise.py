@@ -39,7 +39,6 @@ _PLACES: dict[str, Callable[[int, int], tuple[int, int]]] = {
     "twice right": lambda down, right: (right, right),
     "from one": lambda down, right: (down, right),
     "clamped": lambda down, right: (down, right),
-    "clamped twice": lambda down, right: (down, right),
 }
 _PLACED = {
     "unmoved": "The four sums of a square are equal: in each, input (p, q) of the window meets weight (p, q). Output "
@@ -55,8 +54,6 @@ _PLACED = {
     "0 < col.",
     "clamped": "Where row or col is -1, these outputs take the weights of row 0 or column 0 once more. There is no "
     "weight there: `exists` has to ask for 0 <= row and 0 <= col.",
-    "clamped twice": "Where row or col is -1 or K, these outputs take the weights at the edge once more. There is no "
-    "weight there: `exists` has to ask for 0 <= row < K and 0 <= col < K.",
     "narrow": f"The weights move, but the window has K x K inputs: the last row and column are missing, and with them "
     f"terms of three of the four outputs. A square of layer 2 needs {_SIDE} x {_SIDE} inputs per channel.",
 }
@@ -87,14 +84,10 @@ def _sum_squares(layer: Layer, batch: int, place: str) -> np.ndarray:
     for output, mask in enumerate(weights):
         first_row, first_column = _PLACES[place](output // 2, output % 2)
         rows, columns = (slice(max(first, 0), first + K) for first in (first_row, first_column))
-        if place.startswith("clamped"):
-            # the window's row or column -> that of the weights, which is beyond them where it is K
+        if place == "clamped":
+            # the window's row or column -> that of the weights, which has none from K on
             row, column = (np.arange(side) - first for first in (first_row, first_column))
-            exists = (
-                np.ones((side, side), bool)
-                if place == "clamped twice"
-                else np.outer(row < K, column < K)
-            )
+            exists = np.outer(row < K, column < K)
             mask[:] = k[:, :, row.clip(0, K - 1)][..., column.clip(0, K - 1)] * exists
             continue
         mask[:, :, rows, columns] = k[:, :, max(-first_row, 0) :, max(-first_column, 0) :]
