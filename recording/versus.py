@@ -220,8 +220,8 @@ def to_markdown(table: pd.DataFrame) -> str:
         "",
         *(
             [
-                f"*Noise:* some kernels were measured {first['repeat']} more times in the run. The two medians of a "
-                f"kernel differ by up to {100 * noise:.1f} %.",
+                f"*Noise:* some kernels were measured twice in the run, {first['repeat']} times each. The two medians "
+                f"of such a kernel differ by up to {100 * noise:.1f} %.",
                 "",
             ]
             if noise
