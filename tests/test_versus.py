@@ -198,7 +198,7 @@ def test_the_run_measures_everyone_and_keeps_a_table(monkeypatch, tmp_path, caps
     assert "again" not in versus.to_markdown(table) and versus.find_noise(table) == 0
     slower = table["label"].str.endswith("again") & table["batch"].eq(6)
     noisy = table.assign(median_ms=table["median_ms"].mask(slower, 1.03))
-    assert "The two medians of a kernel differ by up to 3.0 %." in versus.to_markdown(noisy)
+    assert "The two medians of such a kernel differ by up to 3.0 %." in versus.to_markdown(noisy)
     assert (
         "lenet86 layer 1, 6 images: measured; so far cudnn 0 s, compile 0 s"
         in capsys.readouterr().out
