@@ -72,8 +72,10 @@ _MINIMUM = re.compile(r"\bmin\((?:(\d+|[A-Z]\w*), (\w+)|(\w+), (\d+|[A-Z]\w*))\)
 _COUNTED = re.compile(r"\bfor \((?:int|unsigned) (\w+) = [^;{}\n]{1,60};")
 # "gridDim.x * gridDim.y * blockDim.x"
 _EXTENTS = re.compile(r"\b(?:grid|block)Dim\.[xyz](?: \* (?:grid|block)Dim\.[xyz])+")
-# "outputs = n - 95"
-_DERIVED = re.compile(r"\b(\w+) = (\w+) [-+] \w+ *[,;]")
+# "outputs = n - 95" and "first = 2 * m"
+_DERIVED = re.compile(r"\b(\w+) = (?:(?:\d+ \* )([A-Za-z_]\w*)|([A-Za-z_]\w*) [-+*/] \w+) *[,;]")
+# "window += ROWS * PITCH": how far a pointer goes
+_STRIDE = re.compile(r"(?<=\+= )(?:\w+ \* )+\w+(?=[;,)])")
 _BLOCKS = {"32", "64", "128", "256"}  # a number of threads, in place of blockDim.x
 _FACTOR = re.compile(r"(?<=\* )\d+\b(?!\.)")
 # "ROWS + 8"
@@ -122,6 +124,7 @@ def change_words(code: str, kernels: Sequence[KernelPart]) -> Iterator[tuple[int
     yield from _square_widths(code)
     yield from _take_rest(code)
     yield from _drop_extents(code)
+    yield from _halve_strides(code)
     yield from _exchange_arguments(code)
     yield from _repeat_terms(code)
     yield from _drop_terms(code)
@@ -151,8 +154,10 @@ def _exchange_words(
             for name in kernel.integers:
                 others = [each for each in kernel.integers if each != name]
                 names[name] = [*names.get(name, []), *others]
-        # "outputs = n - 95" is easily taken for n
-        for name, origin in _DERIVED.findall(code, kernel.begin, kernel.end):
+        # what is computed from another number is easily taken for it: "outputs = n - 95", "first = 2 * m"
+        for name, doubled, changed in _DERIVED.findall(code, kernel.begin, kernel.end):
+            origin = doubled or changed
+            names[origin] = [*names.get(origin, []), name]
             if origin in kernel.integers:
                 names[name] = [*names.get(name, []), origin]
     # a thread's number in its block and its lane; the first warp may have other work
@@ -265,6 +270,15 @@ def _drop_extents(code: str) -> Iterator[tuple[int, Difference]]:
             yield 1, Difference(match.start(), match.end(), right, line, line, phrase)
 
 
+def _halve_strides(code: str) -> Iterator[tuple[int, Difference]]:
+    """Yield each step of a pointer by a product, ``words += ROWS * PITCH``, half and twice as far: words or halves."""
+    for match in _STRIDE.finditer(code):
+        line = find_line(code, match.start())
+        for factor in ("/ 2", "* 2"):
+            phrase = f"with `{match[0]} {factor}` in place of `{match[0]}` in line {line}"
+            yield 1, Difference(match.end(), match.end(), f" {factor}", line, line, phrase)
+
+
 def _list_others(
     words: Sequence[str], place: int, names: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[int, str, int]]:
@@ -288,8 +302,8 @@ def _list_others(
     # not to an element: one of a local array may have no value yet
     elif word == "=" and before_last not in _TYPES and before not in (",", "]"):
         yield 1, "+=", 1
-    elif word in ("x", "y") and before == "." and before_last in _INDICES:
-        yield 1, "y" if word == "x" else "x", 1
+    elif word in ("x", "y") and before == ".":  # an index, or an element of a vector
+        yield 1 if before_last in _INDICES else 2, "y" if word == "x" else "x", 1
     elif word in names and before not in (".", "->", *_TYPES) and behind != "=":
         for other in names[word]:
             yield 1, other, 1

@@ -89,7 +89,8 @@ def list_notes(results: Recorded) -> list[str]:
         f"Op times for {batch:,} images on an {results.device}, recorded from {results.table['date'].min()} to "
         f"{results.date}. The factor (×) is the op time over the reference time.",
         describe_references(results.device),
-        "Kernel 11 computes a product of floats as three products in FP16. Its reference time is that of these three products.",
+        "Kernel 11 computes a product of floats as three products in FP16. Its reference time is that of these three "
+        "products.",
         "PyTorch's convolutions use cuDNN TF32 by default, and cuDNN FP32 only if TF32 is switched off.",
         "A layer time includes the copies between host and GPU. The layer times are those of kernel "
         f"{' and '.join(inside)}. Their factor is the layer time over the time of the copies (the link's reference "

@@ -227,6 +227,9 @@ __global__ void add(const float *x, float *y, int H, int W)
         ("a = max(a, b < n ? total[b] : 0);", "total[b] : -INFINITY)", "in place of 0 in line 4"),
         ("int t = threadIdx.x;\nif (t >= a) ++b;", "if (t % 32 >= a)", ""),
         ("int warp = threadIdx.y;\na = 32 * warp;", "a = 32 * (warp - 1);", ""),
+        ("a += n * b;", "a += n * b / 2;", "with `n * b / 2` in place of `n * b` in line 4"),
+        ("float2 v;\nb = v.x;", "b = v.y;", ""),
+        ("const int first = 2 * a;\ntotal[a] = 1;", "total[first] = 1;", ""),
         ("total[a * C * K] = 1;", "total[a * C * K * K]", "`K * K` in place of `K`"),
         (
             "for (int tile = 0; tile < a; ++tile)\n    total[tile] = min(96, n);",

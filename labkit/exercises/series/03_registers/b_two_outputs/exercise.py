@@ -90,6 +90,20 @@ EXERCISE = Exercise(
                 and int(rows[1]) % 2
                 and int(rows[2]) in (int(rows[1]) - 1, int(rows[1]) // 2)
                 and rows[3] is None
+                and attempt.matches(r"\bHo \+ 1\) / 2|\bHo / 2|\bHo >> 1")
+            ),
+        ),
+        Mistake(
+            "A thread returns where its second row, h + 1, does not exist. With it the first row is lost, the last one "
+            "of a map with an odd number of rows. Return only where h >= Ho, and ask for h + 1 < Ho before the second "
+            "output.",
+            lambda attempt: (
+                (rows := _ROWS.search(attempt.wrong))
+                and int(rows[1]) % 2
+                and int(rows[2]) == int(rows[1]) - 1
+                and attempt.matches(
+                    r"\bif \([^;{}]*\bh \+ 1 (?:>= Ho|> Ho - 1)\b[^;{}]*\)\s*\{?\s*return\b"
+                )
             ),
         ),
         Mistake(

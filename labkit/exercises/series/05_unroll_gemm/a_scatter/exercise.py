@@ -104,6 +104,14 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
+            "A window that begins K rows above an input ends one row above it: the first window that contains row r "
+            "begins in row r - K + 1, and it is the same with columns.",
+            lambda attempt: (
+                attempt.runs_wrong
+                and re.search(r"\bmax\((?:0, \w+ - K|\w+ - K, 0)\)", _im2col(attempt))
+            ),
+        ),
+        Mistake(
             "The last window begins in row Ho - 1 and column Wo - 1. So p is at least row - Ho + 1, and q is at least "
             "column - Wo + 1.",
             lambda attempt: (
