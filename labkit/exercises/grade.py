@@ -183,11 +183,13 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
             return result
     if not changes:
         return result
-    is_met = verdicts[apply(source, changes)].passed
     # Several lines say less than the next hint about a goal that is missed, or than a sure sentence.
     if (is_told or not is_wrong) and len(list_lines(changes)) > 1:
         return result
-    outcome = "the goal is met" if is_met or not is_wrong else "the results are right"
+    graded = verdicts[apply(source, changes)]
+    outcome = "the goal is met"
+    if is_wrong and not graded.passed:  # `long`: it is met, with more lines than it takes
+        outcome = f"the results are right{'' if graded.long else ', but the goal is missed'}"
     sentence = describe_repair(source, changes, outcome)
     if not is_wrong:
         return replace(result, place=f"{result.place} {sentence}".strip())

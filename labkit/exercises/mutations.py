@@ -13,6 +13,7 @@ from labkit.exercises.statements import change_statements
 from labkit.exercises.words import change_words
 
 _MOST = 160  # changes of a text that are listed
+_LIKELY = 1  # rank of changes that come before all others
 
 
 def list_mutations(
@@ -20,8 +21,8 @@ def list_mutations(
 ) -> list[Difference]:
     """Return small changes of a wrong kernel, to be tried one by one: one that helps tells where the mistake is.
 
-    Those in suspected lines come first, then those in lines that the solution does not have, then those
-    that undo the more frequent mistakes.
+    Those that undo the more frequent mistakes come first. Of these, and of the others, those in suspected lines
+    come first, then those in lines that the solution does not have.
 
     Parameters
     ----------
@@ -33,7 +34,13 @@ def list_mutations(
     """
     code = code_only(source)
     kernels = list_kernels(code)
-    begin = code.find("{", max(code.find("__global__"), 0))  # of the first kernel's body
+    # of the first function's body
+    begin = code.find(
+        "{",
+        min(
+            (match.start() for match in re.finditer(r"\b__(?:global|device)__\s", code)), default=0
+        ),
+    )
     found = [*change_statements(code, kernels, suspects), *change_words(code, kernels)]
     right = {tuple(WORD.findall(line)) for line in code_only(solution).split("\n")}
     own = {  # the numbers of the lines that the solution does not have
@@ -41,18 +48,19 @@ def list_mutations(
         for number, line in enumerate(code.split("\n"), 1)
         if tuple(WORD.findall(line)) not in right
     }
-    # (rank, 0 is the likeliest; change). Left out are changes before the first kernel's body, and of a
+    # (rank, 0 is the likeliest; change). Left out are changes before the first function's body, and of a
     # string: `code`, from which they are made, does not have it.
     ranked = [
         (rank, change)
         for rank, change in found
         if change.begin > begin and '"' not in source[change.begin : change.end]
     ]
-    # suspected lines first, then those that set what these use
+    # the likelier changes first; of these the suspected lines, then those that set what these use
     setting = _find_setting_lines(code, suspects)
     ranked.sort(
         key=lambda each: (
             each[0] != FIRST,
+            each[0] > _LIKELY,
             each[1].first not in suspects,
             each[1].first not in own & setting,
             each[1].first not in own,

@@ -40,6 +40,7 @@ _STATEMENTS = {
 # the right side of a comparison
 _BOUND = re.compile(r"(?:[<>]=?|[=!]=) ([A-Za-z_]\w*)\b(?![\[(.])")
 _CHANGE = "with a change"  # where it stands in is not known
+_LEAVES = re.compile(r"without `(?:return|continue|break);`")
 _QUOTED = 60  # characters of a line that are quoted
 # "sum[i] +=": the name, and the operator before =
 _TARGET = re.compile(r"(\w+)(?:\[[^=;]*\])?(?:\.\w+)? *([-+*/%&|^]|<<|>>)?=(?!=)")
@@ -182,6 +183,12 @@ def _describe(source: str, changes: Changes) -> _Description:
     vague = {place for phrase, place in phrases if phrase == _CHANGE}
     phrases = [
         *dict.fromkeys((_CHANGE if place in vague else phrase, place) for phrase, place in phrases)
+    ]
+    # beside another condition, `return;` is not what is wrong: the condition may ask for the opposite
+    phrases = [
+        (phrase, place)
+        for phrase, place in phrases
+        if not (_LEAVES.fullmatch(phrase) and ("with another condition", place) in phrases)
     ]
     is_long = len(phrases) > _MOST_PHRASES
     # " to ": a change of several lines, "in lines 5 to 7", of which no more is known

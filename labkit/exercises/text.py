@@ -493,7 +493,7 @@ def _describe_edits(words: Sequence[str], right: Sequence[str]) -> str:
     if lacked == ["++"] and added[:1] == ["+="]:
         return f"has the step `{' '.join(added)}`: what happens to the elements between?"
     if not lacked and len(edits) == 1:
-        return f"has `{' '.join(added)}`, which does not belong there."
+        return f"has `{' '.join(added).replace(' . ', '.')}`, which does not belong there."
     if lacked and len(edits) == 1 and "".join(added).isdigit():
         place = "a name belongs" if len(lacked) == 1 else "an expression belongs"
         return f"has the number {added[0]}, where {place}: which size or index is meant there?"

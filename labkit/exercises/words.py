@@ -54,7 +54,6 @@ _NAMES = {
     "C": ["M"],
 }
 _TYPES = {"int", "unsigned", "float", "double", "half", "const"}  # before a name: it is declared
-_INDICES = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
 # "> rows || c >": the comparison, what is between, and the comparison again
 _TWICE = re.compile(
     r"(?<![<>=\-])([<>]=?)(?![<>=])([^<>;{}\n]{1,200}(?:\|\||&&)[^<>;{}\n]{1,100})(\1)(?![<>=])"
@@ -74,8 +73,8 @@ _COUNTED = re.compile(r"\bfor \((?:int|unsigned) (\w+) = [^;{}\n]{1,60};")
 _EXTENTS = re.compile(r"\b(?:grid|block)Dim\.[xyz](?: \* (?:grid|block)Dim\.[xyz])+")
 # "outputs = n - 95" and "first = 2 * m"
 _DERIVED = re.compile(r"\b(\w+) = (?:(?:\d+ \* )([A-Za-z_]\w*)|([A-Za-z_]\w*) [-+*/] \w+) *[,;]")
-# "window += ROWS * PITCH": how far a pointer goes
-_STRIDE = re.compile(r"(?<=\+= )(?:\w+ \* )+\w+(?=[;,)])")
+# "window += ROWS * PITCH", "window + c * ROWS * PITCH": how far a pointer goes
+_STRIDE = re.compile(r"(?:(?<=\+= )|(?<=\+ ))(?:\w+ \* )+\w+(?=[;,)])")
 _BLOCKS = {"32", "64", "128", "256"}  # a number of threads, in place of blockDim.x
 _FACTOR = re.compile(r"(?<=\* )\d+\b(?!\.)")
 # "ROWS + 8"
@@ -303,7 +302,7 @@ def _list_others(
     elif word == "=" and before_last not in _TYPES and before not in (",", "]"):
         yield 1, "+=", 1
     elif word in ("x", "y") and before == ".":  # an index, or an element of a vector
-        yield 1 if before_last in _INDICES else 2, "y" if word == "x" else "x", 1
+        yield 1, "y" if word == "x" else "x", 1
     elif word in names and before not in (".", "->", *_TYPES) and behind != "=":
         for other in names[word]:
             yield 1, other, 1

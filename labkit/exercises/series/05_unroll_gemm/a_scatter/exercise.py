@@ -24,6 +24,11 @@ _FEW_INPUTS = re.compile(
 )
 
 
+def _finds_unwritten(attempt: Attempt) -> bool:
+    """Return whether the finding that is shown is a read of an element of u that no thread has written."""
+    return "uninitialized" in attempt.wrong and " at u[" in attempt.wrong
+
+
 def _im2col(attempt: Attempt) -> str:
     """Return the code of an attempt's kernel im2col."""
     return attempt.source.partition("gemm(")[0]
@@ -97,11 +102,7 @@ EXERCISE = Exercise(
                 "262 x 7 inputs has 256 outputs, so its grid has 256 threads: some have eight inputs. Go on as long as "
                 "the input is below H * W.".format(*_FEW_INPUTS.search(_im2col(attempt)).groups())
             ),
-            lambda attempt: (
-                "uninitialized" in attempt.findings
-                and " at u[" in attempt.wrong
-                and _FEW_INPUTS.search(_im2col(attempt))
-            ),
+            lambda attempt: _finds_unwritten(attempt) and _FEW_INPUTS.search(_im2col(attempt)),
         ),
         Mistake(
             "A window that begins K rows above an input ends one row above it: the first window that contains row r "
@@ -138,8 +139,7 @@ EXERCISE = Exercise(
             "The grid has a thread for each output, but there are more inputs: no thread takes those at the end. "
             "Let each thread take several inputs, one whole grid apart.",
             lambda attempt: (
-                "uninitialized" in attempt.findings
-                and " at u[" in attempt.wrong
+                _finds_unwritten(attempt)
                 and not attempt.matches(r"\bgridDim\b|\bpixels - 1\) /|\bi \+=|\bwhile\b")
             ),
         ),
@@ -160,7 +160,7 @@ EXERCISE = Exercise(
         Mistake(
             "gemm reads elements of u that no thread has written. Does each of the H * W inputs come to a thread, "
             "and are its row and column those in an image of width W?",
-            lambda attempt: "uninitialized" in attempt.findings and " at u[" in attempt.wrong,
+            lambda attempt: _finds_unwritten(attempt),
             vague=True,
         ),
         Mistake(
