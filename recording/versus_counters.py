@@ -144,8 +144,9 @@ def to_markdown(results: Recorded) -> str:
         f"The table has the faster version of kernel 10 (half) and of kernel 11 (float) on each layer, with {BATCH:,} "
         f"images, {results.device}. *Over reference* is the op time divided by the "
         "[reference time](glossary.md#reference-time).\n\n"
-        f"Nsight Compute counted the columns with units, {first['date']}. The columns in % say how much of the time "
-        "a unit of the GPU is busy. *Device memory* is the number of bytes that device memory moves per second."
+        f"Nsight Compute measured the columns in TB/s and in %, on {first['date']}. The columns in % say how much of "
+        "the time a unit of the GPU is busy. *Device memory* is the number of bytes that device memory moves per "
+        "second."
     )
     return "\n".join([caption, "", *lines])
 

@@ -870,7 +870,7 @@ def test_the_instructors_guide_counts_what_there_is():
         start = known[f"{number[:-1]}a"].solution if goes_on else own.start
         assert changed_lines(lines(start), lines(own.solution)) == int(rows[number]), number
     assert (
-        f"You grade by hand the exercises that ask for numbers ({', '.join(by_numbers)})"
+        f"In nbgrader, you grade by hand the exercises that ask for numbers ({', '.join(by_numbers)})"
         in " ".join(text.split())
     )
     attacks = ROOT / "classroom" / "tests" / "attacks"

@@ -92,9 +92,9 @@ def list_notes(results: Recorded) -> list[str]:
         "Kernel 11 computes a product of floats as three products in FP16. Its reference time is that of these three "
         "products.",
         "PyTorch's convolutions use cuDNN TF32 by default, and cuDNN FP32 only if TF32 is switched off.",
-        "A layer time includes the copies between host and GPU. The layer times are those of kernel "
-        f"{' and '.join(inside)}. Their factor is the layer time over the time of the copies (the link's reference "
-        "time).",
+        "A layer time includes the copies between host and GPU. Its factor (×) is the layer time divided by "
+        "the time of the copies (the link's reference time). All layer times were measured with kernel "
+        f"{' and '.join(inside)}.",
         "The layer time with streams uses page-locked host memory. The layer time without streams uses ordinary "
         "memory.",
         "The steps warpgroups (`wgmma`) need compute capability 9.0.",
