@@ -464,7 +464,8 @@ def write_report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> di
     }
     summary = (  # a table under it has a row for each of `parts`
         f"Nsight Compute (ncu) counted on {where}, {date}. The machine code is that of {compiler}.\n\n"
-        "The compared kernels are the lab's kernels with their steps, the exercises' solutions and textbook kernels. "
+        "The tables compare counts of three groups of kernels: the lab's kernels, the exercises' solutions, "
+        "and textbook kernels. "
         f"The lab's kernels compute {jobs.BATCH} images. `python -m recording compare-counters` writes the tables.\n\n"
     ) + _format_table(
         ["counters", "", f"agree within {ALLOWED:.0%}", "others"],
