@@ -76,6 +76,7 @@ _DERIVED = re.compile(r"\b(\w+) = (?:(?:\d+ \* )([A-Za-z_]\w*)|([A-Za-z_]\w*) [-
 # "window += ROWS * PITCH", "window + c * ROWS * PITCH": how far a pointer goes
 _STRIDE = re.compile(r"(?:(?<=\+= )|(?<=\+ ))(?:\w+ \* )+\w+(?=[;,)])")
 _BLOCKS = {"32", "64", "128", "256"}  # a number of threads, in place of blockDim.x
+_TWIN = re.compile(r"\b(\w+_)([ab])\b")  # "of_a"
 _FACTOR = re.compile(r"(?<=\* )\d+\b(?!\.)")
 # "ROWS + 8"
 _TERM = re.compile(r"\b([A-Za-z_]\w*) ([+-]) (\d{1,4})\b")
@@ -117,6 +118,7 @@ def change_words(code: str, kernels: Sequence[KernelPart]) -> Iterator[tuple[int
     siblings = _list_siblings(code)
     yield from _exchange_words(code, kernels, siblings)
     yield from _exchange_names(code, siblings)
+    yield from _replace_twins(code, kernels)
     yield from _exchange_twice(code)
     yield from _exchange_quotients(code)
     yield from _equate_divisors(code)
@@ -205,6 +207,19 @@ def _exchange_names(
             phrase = f"with `{one}` and `{other}` exchanged in line {number}"
             begin, end = start + first.start(), start + second.end()
             yield 1, Difference(begin, end, right, number, number, phrase)
+
+
+def _replace_twins(code: str, kernels: Sequence[KernelPart]) -> Iterator[tuple[int, Difference]]:
+    """Yield each line of a kernel with `of_b` wherever it has `of_a`: names that differ in their last letter."""
+    known = {name[0] for name in NAME.finditer(code)}
+    for kernel in kernels:
+        for start, number, line in _list_code_lines(code, kernel.begin, kernel.end):
+            for name, letter in dict.fromkeys(_TWIN.findall(line) if len(line) <= _LONGEST else ()):
+                twin = f"{name}{'b' if letter == 'a' else 'a'}"
+                if twin in known:
+                    text = re.sub(rf"\b{name}{letter}\b", twin, line)
+                    phrase = f"with `{twin}` in place of `{name}{letter}` in line {number}"
+                    yield 1, Difference(start, start + len(line), text, number, number, phrase)
 
 
 def _exchange_twice(code: str) -> Iterator[tuple[int, Difference]]:

@@ -228,6 +228,7 @@ __global__ void add(const float *x, float *y, int H, int W)
         ("a = max(a, b < n ? total[b] : 0);", "total[b] : -INFINITY)", "in place of 0 in line 4"),
         ("int t = threadIdx.x;\nif (t >= a) ++b;", "if (t % 32 >= a)", ""),
         ("int warp = threadIdx.y;\na = 32 * warp;", "a = 32 * (warp - 1);", ""),
+        ("float of_a, of_b;\nb = of_a + of_a;", "b = of_b + of_b;", "`of_b` in place of `of_a`"),
         ("a += n * b;", "a += n * b / 2;", "with `n * b / 2` in place of `n * b` in line 4"),
         ("float2 v;\nb = v.x;", "b = v.y;", ""),
         ("const int first = 2 * a;\ntotal[a] = 1;", "total[first] = 1;", ""),

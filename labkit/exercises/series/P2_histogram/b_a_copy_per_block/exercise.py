@@ -3,7 +3,7 @@
 import re
 
 from labkit.exercises import Case, Exercise, Kernels, Mistake, counted
-from labkit.exercises.causes import MORE_WARPS, SIGNED_PIXEL
+from labkit.exercises.causes import LOST_REST, MORE_WARPS, SIGNED_PIXEL
 from labkit.exercises.practice import NIGHT, TOO_LARGE, histogram, wrong_shares
 
 _PIXELS = "4,096 pixels"
@@ -51,6 +51,7 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         SIGNED_PIXEL,
+        LOST_REST,
         MORE_WARPS,
         Mistake(
             "Shared memory begins undefined: a thread of the block has to set each of the 256 counts to zero.",
