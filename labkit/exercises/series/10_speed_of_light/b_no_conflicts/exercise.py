@@ -55,6 +55,11 @@ _SKIPS_GAPS = re.compile(r"\bat / \(Ho \* Wo\) \*")
 # `copy` skips whole maps, "at / (Ho * Wo) * MAP", in place of gaps.
 _WHOLE_MAPS = re.compile(r"\bout\[at \+ [^;]*\* MAP\];")
 
+_NO_GAP = (
+    "A map of 50 halves ends in the middle of a piece of 8 bytes, which `copy` reads and writes at once: such maps can "
+    "have no gap."
+)
+
 EXERCISE = Exercise(
     title="Maps apart",
     subject=InPlaceOf(
@@ -172,17 +177,17 @@ EXERCISE = Exercise(
             ),
         ),
         Mistake(
-            "A map of 50 halves ends in the middle of a piece of 8 bytes, which `copy` reads and writes at once: "
-            "such maps can have no gap.",
+            _NO_GAP,
             lambda attempt: (
-                "maps of 50 halves" in attempt.wrong
-                or _reads_misaligned(attempt)
-                or (
-                    "uninitialized" in attempt.findings
-                    and _SKIPS_GAPS.search(attempt.source)
-                    and not attempt.matches(r"Ho\s*\*\s*Wo\)?\s*%\s*4")
-                )
+                "uninitialized" in attempt.wrong
+                and "array out " in attempt.wrong
+                and _SKIPS_GAPS.search(attempt.source)
+                and not attempt.matches(r"Ho\s*\*\s*Wo\)?\s*%\s*4")
             ),
+        ),
+        Mistake(
+            _NO_GAP,
+            lambda attempt: "maps of 50 halves" in attempt.wrong or _reads_misaligned(attempt),
             vague=True,
         ),
     ),
