@@ -93,8 +93,9 @@ def list_notes(results: Recorded) -> list[str]:
         "products.",
         "PyTorch's convolutions use cuDNN TF32 by default, and cuDNN FP32 only if TF32 is switched off.",
         "A layer time includes the copies between host and GPU. Its factor (×) is the layer time divided by "
-        "the time of the copies (the link's reference time). All layer times were measured with kernel "
-        f"{' and '.join(inside)}.",
+        "the time of the copies (the link's reference time). All layer times are those of the kernel "
+        + " and ".join(f'"{kernel}"' for kernel in inside)
+        + ".",
         "The layer time with streams uses page-locked host memory. The layer time without streams uses ordinary "
         "memory.",
         "The steps warpgroups (`wgmma`) need compute capability 9.0.",
