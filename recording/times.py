@@ -15,7 +15,7 @@ from typer import Option
 
 from hostcuda.errors import EngineError
 from labkit import LabError, Layer, Network, bench, check, dataset, device, recorded, variant
-from labkit.ladder.variants import Variant, solutions, variants
+from labkit.ladder.variants import Variant, can_compute, solutions, variants
 from labkit.measure.check import TEST_SHAPES
 from recording import jobs
 from recording.keep import record_course, record_times
@@ -48,15 +48,6 @@ def list_unrecorded(
             for layer, batch in pairs
         )
     ]
-
-
-def can_compute(kernel: Variant, layer: Layer) -> bool:
-    """Return whether a kernel can compute a layer; nothing is compiled or launched."""
-    try:
-        kernel.on(layer)
-        return True
-    except EngineError:
-        return False
 
 
 def check_kernels(kernels: Iterable[Variant], shapes: Sequence) -> list[Variant]:

@@ -310,7 +310,8 @@ _FOURTH = re.compile(r"\bn (?:/ 4|>> 2)\b(?! \* 4)")
 
 def _explain_lost_rest(attempt: Attempt) -> str:
     """Return which line loses the last n % 4 of n numbers, if nothing else takes them; or ""."""
-    body = attempt.source[attempt.source.find("{") :]
+    begin = attempt.source.find("{")
+    body = attempt.source[begin:]
     fourth = _FOURTH.search(body)
     # each use of n is a fourth of it
     if (
@@ -319,7 +320,7 @@ def _explain_lost_rest(attempt: Attempt) -> str:
         or re.search(r"\bn\b", _FOURTH.sub("", body))
     ):
         return ""
-    line = find_line(attempt.source, attempt.source.find("{") + fourth.start())
+    line = find_line(attempt.source, begin + fourth.start())
     return (
         f"Line {line}: `{fourth[0]}` drops a remainder, so the last n % 4 numbers, up to three, come to no thread. "
         "They need loads of their own."

@@ -181,10 +181,8 @@ def _add_repair(exercise: Exercise, source: str, result: Grade) -> Grade:
             changes = find_repair(source, exercise.solution, screen, is_right, mutations)
         except KeyboardInterrupt:  # then the answer is what is known up to now
             return result
-    if not changes:
-        return result
     # Several lines say less than the next hint about a goal that is missed, or than a sure sentence.
-    if (is_told or not is_wrong) and len(list_lines(changes)) > 1:
+    if not changes or ((is_told or not is_wrong) and len(list_lines(changes)) > 1):
         return result
     graded = verdicts[apply(source, changes)]
     outcome = "the goal is met"

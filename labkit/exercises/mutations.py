@@ -34,13 +34,8 @@ def list_mutations(
     """
     code = code_only(source)
     kernels = list_kernels(code)
-    # of the first function's body
-    begin = code.find(
-        "{",
-        min(
-            (match.start() for match in re.finditer(r"\b__(?:global|device)__\s", code)), default=0
-        ),
-    )
+    function = re.search(r"\b__(?:global|device)__\s", code)
+    begin = code.find("{", function.start() if function else 0)  # of the first function's body
     found = [*change_statements(code, kernels, suspects), *change_words(code, kernels)]
     right = {tuple(WORD.findall(line)) for line in code_only(solution).split("\n")}
     own = {  # the numbers of the lines that the solution does not have

@@ -16,14 +16,13 @@ import numpy as np
 
 import hostcuda
 from hostcuda import checking
-from hostcuda.errors import EngineError
 from hostcuda.source import warnings_about
 from labkit.base.errors import CheckFailed, LabError
 from labkit.base.numerals import is_whole, shorten
 from labkit.exercises.exercise import Case, Counts, LastLaunch
 from labkit.ladder.rungs import rung
 from labkit.ladder.source import as_path, cell_arguments, read
-from labkit.ladder.variants import Variant, variant
+from labkit.ladder.variants import Variant, can_compute, variant
 from labkit.measure.compare import (
     compare,
     compare_array,
@@ -133,7 +132,7 @@ class InPlaceOf:
                 int(random.integers(*limit))
                 for limit in ((1, 5), (K, 42), (K, 42), (1, 19), (1, 4))
             )
-            if _supports(rung_variant, layer := Layer("a drawn shape", C=C, H=H, W=W, M=M, K=K)):
+            if can_compute(rung_variant, layer := Layer("a drawn shape", C=C, H=H, W=W, M=M, K=K)):
                 return replace(self, hidden=(*self.hidden, (layer, batch)), seed=values)
         return replace(self, seed=values)
 
@@ -147,7 +146,7 @@ class InPlaceOf:
         hidden = [
             Case(layer.name, (layer, batch))
             for layer, batch in self.hidden
-            if _supports(rung_variant, layer)
+            if can_compute(rung_variant, layer)
         ]
         return (
             *hidden,
@@ -604,15 +603,6 @@ def _as_scalar(value: object) -> object:
         if isinstance(value, float)
         else value
     )
-
-
-def _supports(kernel: Variant, layer: Layer) -> bool:
-    """Return whether a variant can compute a layer; `Variant.supports` raises if not."""
-    try:
-        kernel.supports(layer)
-    except EngineError:
-        return False
-    return True
 
 
 def _read_text(attempt: object) -> str:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import hostcuda
+from hostcuda.errors import EngineError
 from hostcuda.source import code_only, constant_arrays, has_dynamic_shared, headers, kernel_names
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
@@ -477,6 +478,15 @@ def as_variants(
                 f"{item!r} is not a variant: take labkit.variant(1), or the number or name of a rung"
             )
     return items
+
+
+def can_compute(kernel: Variant, layer: Layer) -> bool:
+    """Return whether a variant can compute a layer on the device in use; `Variant.supports` raises if not."""
+    try:
+        kernel.supports(layer)
+    except EngineError:
+        return False
+    return True
 
 
 def variants(which: int | str) -> list[Variant]:
